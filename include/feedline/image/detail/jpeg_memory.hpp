@@ -32,18 +32,19 @@ class jpeg_memory : public jpeg_memory_mgr {
   }
 
  private:
-  // Sets the codec's manager to libjpeg's own during the call. An error may jump out of the call, so nothing
-  // here has a destructor.
-  template <class Call>
-  static std::invoke_result_t<Call, jpeg_memory_mgr&> by_own(j_common_ptr codec, Call call) noexcept {
+  // Calls a function of libjpeg's own manager, which is the codec's manager during the call. An error may jump
+  // out of the call, so nothing here has a destructor.
+  template <auto Function, class... Arguments>
+  static auto by_own(j_common_ptr codec, Arguments... arguments) noexcept {
     jpeg_memory* const mine = &of(codec);
     mine->own_->max_memory_to_use = mine->max_memory_to_use;
     codec->mem = mine->own_;
-    if constexpr (std::is_void_v<std::invoke_result_t<Call, jpeg_memory_mgr&>>) {
-      call(*mine->own_);
+    const auto call = [&] { return (mine->own_->*Function)(codec, arguments...); };
+    if constexpr (std::is_void_v<decltype(call())>) {
+      call();
       codec->mem = mine;
     } else {
-      const auto result = call(*mine->own_);
+      const auto result = call();
       codec->mem = mine;
       return result;
     }

@@ -11,42 +11,20 @@ FEEDLINE_INLINE void jpeg_memory::manage(jpeg_decompress_struct& state) noexcept
       alloc_large = [](j_common_ptr codec, int, std::size_t bytes) { return of(codec).take(codec, bytes); };
   alloc_sarray = [](j_common_ptr codec, int pool, JDIMENSION width, JDIMENSION rows) {
     if (pool == JPOOL_IMAGE) return of(codec).array<JSAMPLE>(codec, width, rows);
-    return by_own(codec, [=](jpeg_memory_mgr& own) { return own.alloc_sarray(codec, pool, width, rows); });
+    return by_own<&jpeg_memory_mgr::alloc_sarray>(codec, pool, width, rows);
   };
   alloc_barray = [](j_common_ptr codec, int pool, JDIMENSION width, JDIMENSION rows) {
     if (pool == JPOOL_IMAGE) return of(codec).array<JBLOCK>(codec, width, rows);
-    return by_own(codec, [=](jpeg_memory_mgr& own) { return own.alloc_barray(codec, pool, width, rows); });
+    return by_own<&jpeg_memory_mgr::alloc_barray>(codec, pool, width, rows);
   };
-  request_virt_sarray = [](j_common_ptr codec, int pool, boolean zeroed, JDIMENSION width, JDIMENSION rows,
-                           JDIMENSION at_once) {
-    return by_own(codec, [=](jpeg_memory_mgr& own) {
-      return own.request_virt_sarray(codec, pool, zeroed, width, rows, at_once);
-    });
-  };
-  request_virt_barray = [](j_common_ptr codec, int pool, boolean zeroed, JDIMENSION width, JDIMENSION rows,
-                           JDIMENSION at_once) {
-    return by_own(codec, [=](jpeg_memory_mgr& own) {
-      return own.request_virt_barray(codec, pool, zeroed, width, rows, at_once);
-    });
-  };
-  realize_virt_arrays = [](j_common_ptr codec) {
-    by_own(codec, [=](jpeg_memory_mgr& own) { own.realize_virt_arrays(codec); });
-  };
-  access_virt_sarray = [](j_common_ptr codec, jvirt_sarray_ptr array, JDIMENSION first, JDIMENSION count,
-                          boolean written) {
-    return by_own(codec, [=](jpeg_memory_mgr& own) {
-      return own.access_virt_sarray(codec, array, first, count, written);
-    });
-  };
-  access_virt_barray = [](j_common_ptr codec, jvirt_barray_ptr array, JDIMENSION first, JDIMENSION count,
-                          boolean written) {
-    return by_own(codec, [=](jpeg_memory_mgr& own) {
-      return own.access_virt_barray(codec, array, first, count, written);
-    });
-  };
+  request_virt_sarray = [](auto... a) { return by_own<&jpeg_memory_mgr::request_virt_sarray>(a...); };
+  request_virt_barray = [](auto... a) { return by_own<&jpeg_memory_mgr::request_virt_barray>(a...); };
+  realize_virt_arrays = [](auto... a) { return by_own<&jpeg_memory_mgr::realize_virt_arrays>(a...); };
+  access_virt_sarray = [](auto... a) { return by_own<&jpeg_memory_mgr::access_virt_sarray>(a...); };
+  access_virt_barray = [](auto... a) { return by_own<&jpeg_memory_mgr::access_virt_barray>(a...); };
   free_pool = [](j_common_ptr codec, int pool) {
     if (pool == JPOOL_IMAGE) of(codec).memory_.free_all();
-    by_own(codec, [=](jpeg_memory_mgr& own) { own.free_pool(codec, pool); });
+    by_own<&jpeg_memory_mgr::free_pool>(codec, pool);
   };
   self_destruct = [](j_common_ptr codec) {
     codec->mem = of(codec).own_;
