@@ -8,6 +8,7 @@
 
 #include <feedline/core/random.hpp>
 #include <feedline/core/tensor.hpp>
+#include <feedline/detail/function_ref.hpp>
 #include <feedline/image/detail/axis_filter.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -26,6 +27,9 @@ struct crop_box {
 };
 
 namespace detail {
+
+/// Chooses the box of an image of that size.
+using crop_chooser = function_ref<crop_box(std::size_t height, std::size_t width)>;
 
 /// A box and the size of its image, with the same transforms as image_view.
 struct placed_box {

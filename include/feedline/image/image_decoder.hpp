@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <feedline/core/tensor.hpp>
+#include <feedline/image/crop.hpp>
 #include <feedline/image/detail/axis_filter.hpp>
 #include <feedline/image/detail/image_reader.hpp>
 #include <feedline/image/detail/pixel_rows.hpp>
@@ -70,9 +71,10 @@ class image_decoder {
   /// Throws:  image_error, but not for damage that isn't read; std::invalid_argument if the box isn't within the image,
   ///          or the view is empty or has another number of channels; what `choose` throws. The content of
   ///          `pixels` is then unspecified.
-  template <class Choose, class T>
-  image_header decode_crop(std::span<const std::byte> file, const Choose& choose, const image_view<T>& pixels,
-                           const resize_options& how = {}, const image_options& options = {}) {
+  template <class T>
+  image_header decode_crop(std::span<const std::byte> file, detail::crop_chooser choose,
+                           const image_view<T>& pixels, const resize_options& how = {},
+                           const image_options& options = {}) {
     const opened image(*this, file, options);
     if (!image.reader) return jpeg_.decode_crop(file, choose, pixels, how, options);
     const image_header& header = image.header;
@@ -99,8 +101,8 @@ class image_decoder {
   /// Takes:   `choose` as decode_crop() does; `how`, of which only horizontal_flip matters
   /// Gives:   the header; `mask` has one channel, of any integers
   /// Throws:  as decode_mask() and decode_crop(); image_error if a number is too large for T
-  template <class Choose, std::integral T>
-  image_header decode_mask_crop(std::span<const std::byte> file, const Choose& choose,
+  template <std::integral T>
+  image_header decode_mask_crop(std::span<const std::byte> file, detail::crop_chooser choose,
                                 const image_view<T>& mask, const resize_options& how = {},
                                 const image_options& options = {}) {
     const opened image(*this, file, options, true);
@@ -191,8 +193,8 @@ inline tensor<std::uint8_t> decode_image(std::span<const std::byte> file, const 
 /// its next call: see image_decoder::decode_crop().
 ///
 ///     feedline::decode_image_crop(file, feedline::resized_center_crop{}, chw_view(pixels));
-template <class Choose, class T>
-image_header decode_image_crop(std::span<const std::byte> file, const Choose& choose,
+template <class T>
+image_header decode_image_crop(std::span<const std::byte> file, detail::crop_chooser choose,
                                const image_view<T>& pixels, const resize_options& how = {},
                                const image_options& options = {}) {
   return detail::image_decoder_of_thread().decode_crop(file, choose, pixels, how, options);
@@ -213,8 +215,8 @@ inline tensor<std::uint16_t> decode_mask(std::span<const std::byte> file, const 
 ///     const feedline::resize_options how{.horizontal_flip = context.random.chance(0.5)};
 ///     feedline::decode_image_crop(sample["jpg"], crop, chw_view(pixels), how);
 ///     feedline::decode_mask_crop(sample["png"], crop, chw_view(mask), how);
-template <class Choose, std::integral T>
-image_header decode_mask_crop(std::span<const std::byte> file, const Choose& choose,
+template <std::integral T>
+image_header decode_mask_crop(std::span<const std::byte> file, detail::crop_chooser choose,
                               const image_view<T>& mask, const resize_options& how = {},
                               const image_options& options = {}) {
   return detail::image_decoder_of_thread().decode_mask_crop(file, choose, mask, how, options);

@@ -84,9 +84,10 @@ class jpeg_decoder {
   ///          them, or between other restart markers; std::invalid_argument if the box isn't within the image,
   ///          or the view is empty or has another number of channels; what `choose` throws. The content of
   ///          `pixels` is then unspecified.
-  template <class Choose, class T>
-  jpeg_header decode_crop(std::span<const std::byte> file, const Choose& choose, const image_view<T>& pixels,
-                          const resize_options& how = {}, const jpeg_options& options = {}) {
+  template <class T>
+  jpeg_header decode_crop(std::span<const std::byte> file, detail::crop_chooser choose,
+                          const image_view<T>& pixels, const resize_options& how = {},
+                          const jpeg_options& options = {}) {
     const idle_at_exit guard{*this};
     const jpeg_header header = start(file, options);
     const crop_box box = choose(header.height, header.width);
@@ -237,8 +238,8 @@ inline tensor<std::uint8_t> decode_jpeg(std::span<const std::byte> file, const j
 ///     feedline::decode_jpeg_crop(
 ///         file, [&](auto height, auto width) { return random_resized_crop{}(height, width, context.random); },
 ///         chw_view(pixels), {.horizontal_flip = context.random.chance(0.5)});
-template <class Choose, class T>
-jpeg_header decode_jpeg_crop(std::span<const std::byte> file, const Choose& choose,
+template <class T>
+jpeg_header decode_jpeg_crop(std::span<const std::byte> file, detail::crop_chooser choose,
                              const image_view<T>& pixels, const resize_options& how = {},
                              const jpeg_options& options = {}) {
   return detail::decoder_of_thread().decode_crop(file, choose, pixels, how, options);
