@@ -42,9 +42,9 @@ FEEDLINE_INLINE std::vector<std::byte> contents_of_file(const std::string& path)
 
   struct stat status {};
 
-  if (::fstat(::fileno(file.get()), &status) == 0 && S_ISREG(status.st_mode))
-    bytes.reserve(static_cast<std::size_t>(status.st_size));
-  constexpr std::size_t step = 1 << 16;
+  std::size_t step = 1 << 16;
+  if (::fstat(::fileno(file.get()), &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0)
+    step = static_cast<std::size_t>(status.st_size) + 1; // so that the first call sees the end
   for (std::size_t size = 0;;) {
     bytes.resize(size + step);
     const std::size_t got = std::fread(bytes.data() + size, 1, step, file.get());
