@@ -603,8 +603,8 @@ FEEDLINE_INLINE void pipeline_run::run_thread(std::size_t segment, thread_counte
   store_preempted(thread);
   if (pool) pool->end(); // there is no more work for the others either
   if (working.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    if (segment == 0) in_run_.reset(); // before the consumer sees the end
     queues_[segment]->close();
-    if (segment == 0) in_run_.reset();
   }
   thread.ended.store(now_ns(), std::memory_order_relaxed);
 }
