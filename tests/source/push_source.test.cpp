@@ -444,7 +444,8 @@ TEST_CASE("A resumed run doesn't read items of a live source again") {
   }
 }
 
-TEST_CASE("A live source isn't started after a stop, but learns of the run's end") {
+TEST_CASE(
+    "A live source that can save its position isn't started after a stop, and all learn of the run's end") {
   std::stop_source stopped;
   stopped.request_stop();
   const ticker source{std::make_shared<std::atomic<int>>(0)};
@@ -454,6 +455,11 @@ TEST_CASE("A live source isn't started after a stop, but learns of the run's end
   fl::push_source<int> numbers;
   CHECK_FALSE(doubled(numbers, 1).infinite({.stop = stopped.get_token()}).next());
   CHECK(numbers.push(1) == fl::queue_status::closed);
+
+  fl::push_source<std::string> names; // of the files in a pool
+  const fl::sliding_window_pool pool(names, {.window = 10});
+  CHECK_FALSE((pool | fl::prefetch(1)).infinite({.stop = stopped.get_token()}).next());
+  CHECK(names.push("a") == fl::queue_status::closed);
 }
 
 TEST_CASE("Producers don't wait for a run whose thread can't be started") {

@@ -590,8 +590,9 @@ FEEDLINE_INLINE void pipeline_run::run_thread(std::size_t segment, thread_counte
   try {
     prepare_thread(composed_.segments[segment].cpus);
     if (pool) pool->wait_turn(thread);
-    // After a stop the held samples may not have been read again.
-    if (!stopped()) type_.segments[segment].body(*this, segment, thread);
+    // After a stop the held samples may not have been read again. A live source runs nevertheless, so that what
+    // it reads learns of the run's begin and end.
+    if (!stopped() || (segment == 0 && outcomes_)) type_.segments[segment].body(*this, segment, thread);
   } catch (...) {
     const std::exception_ptr error = error_of(segments_[segment]);
     {
