@@ -252,7 +252,7 @@ class basic_tar_reader {
       size = overrides.size.value_or(size);
       if (type == 'S') {
         sparse = true;
-        for (bool goes_on = header.map_goes_on(); goes_on;) {
+        for (bool goes_on = header.map_goes_on(); goes_on && archive_.has_room_for(tar_block);) {
           const auto block = archive_.read(tar_block);
           goes_on = block.size() == tar_block && block[504] != 0;
         }
