@@ -106,7 +106,9 @@ class split_stage : public function_stage<Parts> {
   }
 
   std::size_t bytes_held() const {
-    return bytes_held_by(true_stages(), this->f_.on_true) + bytes_held_by(false_stages(), this->f_.on_false);
+    return sum_of(bytes_held_by(true_stages(), this->f_.on_true),
+                  bytes_held_by(false_stages(), this->f_.on_false))
+        .value_or(~std::size_t{0});
   }
 
   /// The bytes that a worker keeps of a sample inside the branches.

@@ -228,7 +228,9 @@ class cached_stage {
     return facts_of<In>(inner_types(), composed_, in).back().size.emitted;
   }
 
-  std::size_t bytes_held() const { return store_->memory() + bytes_held_by(inner_types(), composed_); }
+  std::size_t bytes_held() const {
+    return sum_of(store_->memory(), bytes_held_by(inner_types(), composed_)).value_or(~std::size_t{0});
+  }
 
   /// The bytes that a worker holds: those inside the cached stages, and all results of a sample, as values and, for
   /// a directory, as bytes.
