@@ -269,6 +269,16 @@ TEST_CASE("A live part learns of a run's begin and end, even if the run doesn't 
       [&](auto& numbers) { return fl::mix(fl::weighted(fl::from(old), 1e9), fl::weighted(numbers, 1e-9)); });
 }
 
+TEST_CASE("The source of a pool learns of a run's begin and end, even if the run doesn't come to the pool") {
+  const watchdog guard("a pool that isn't reached");
+  fl::push_source<std::string> names({.capacity = 2});
+  const fl::sliding_window_pool pool(names, {.window = 10});
+  const auto chunk = fl::map([](const auto&) { return 1; });
+  const auto pipeline = fl::concat(fl::from(std::vector<int>(100'000)), pool | chunk) | fl::prefetch(1);
+  CHECK(pipeline.infinite().next() == 0);
+  CHECK(names.push("a") == fl::queue_status::closed);
+}
+
 TEST_CASE("Few items wait in the queues of a live source, however small they are") {
   const watchdog guard("the bound of a live source");
   const auto waiting = [](const auto& make, fl::infinite_options options = {}) {

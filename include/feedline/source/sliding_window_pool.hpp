@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -150,6 +151,10 @@ class sliding_window_pool {
   std::uint64_t chunks_since_anchor() const { return status().since_anchor; }
 
   // Called by the run.
+
+  std::shared_ptr<const void> in_run(const std::stop_token& stop) const {
+    return detail::in_run(pool_->upstream, stop);
+  }
 
   void start_epoch(const epoch& e) {
     running_.reset();
