@@ -76,12 +76,12 @@ inline known_bytes bytes_inside(const std::vector<stage_facts>& stages) {
 
 /// The bytes that stages keep, for all workers together.
 template <class... Stages>
-std::size_t bytes_held_by(types<Stages...>, const composed_stages& composed) {
+known_bytes bytes_held_by(types<Stages...>, const composed_stages& composed) {
   known_bytes sum = 0;
   types<Stages...>::visit(composed, [&](const auto& stage) {
     if constexpr (requires { stage.bytes_held(); }) sum = sum_of(sum, stage.bytes_held());
   });
-  return sum.value_or(~std::size_t{0});
+  return sum;
 }
 
 class pipeline_run;
