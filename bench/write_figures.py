@@ -398,7 +398,7 @@ TABLES = {
             "find_lines": "finding the lines of a file",
         }),
     ]),
-    "zstd_lines": ("lines", [("zstd_by_hand", {
+    "zstd_lines": ("items", [("zstd_by_hand", {
         "zstd_by_hand": "libzstd in one thread, written by hand",
         "zstd_lines": "`lines` with `unzstd_stream`",
     }), ("zstd_shard_by_hand", {
@@ -450,7 +450,7 @@ COUNTERS = {
     "GB/s_not_looked_at": None,
     "bytes": "{:,.0f} bytes",
     "page_faults": "{:,.1f} page faults each",
-    "memory_ratio": "memory: {:.3f} times the frames' bytes",
+    "memory_ratio": "memory: {:.3f} times the bytes of the data",
     "bits_per_number": "{:.1f} bits of memory per number",
     "of_ideal": "{:.0%} of ideal",
     "of_limit": "{:.0%} of the limit",
