@@ -16,6 +16,7 @@
 #include <stop_token>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -126,6 +127,37 @@ TEST_CASE("A checkpoint survives conversion to bytes, JSON and a file") {
   CHECK(!(fl::checkpoint::load(path) == taken));
   CHECK(std::filesystem::exists(path + ".draft") == false);
   CHECK(taken.seed() == 7);
+}
+
+TEST_CASE("Threads and processes may save to the same path at the same time") {
+  const temporary_folder folder;
+  const auto p = buffered(1000, 50);
+  const std::string path = folder / "run.checkpoint";
+  const auto one = checkpoint_behind(p, 30), other = checkpoint_behind(p, 3);
+  std::atomic<bool> all_saved{true};
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 4; ++t)
+      threads.emplace_back([&, t] {
+        try {
+          for (int i = 0; i < 25; ++i) (t % 2 == 0 ? one : other).save(path);
+        } catch (const std::system_error&) {
+          all_saved = false;
+        }
+      });
+  }
+  CHECK(all_saved);
+  const auto last = fl::checkpoint::load(path);
+  CHECK((last == one || last == other));
+  CHECK_FALSE(std::filesystem::exists(path + ".draft"));
+}
+
+TEST_CASE("What a killed process has written of a checkpoint is overwritten") {
+  const temporary_folder folder;
+  const auto taken = checkpoint_behind(buffered(100, 5), 1);
+  folder.write("run.checkpoint.draft", std::string(100'000, 'x'));
+  taken.save(folder / "run.checkpoint");
+  CHECK(fl::checkpoint::load(folder / "run.checkpoint") == taken);
 }
 
 TEST_CASE("A file that can't be written or read is named in the error") {

@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <feedline/detail/file_draft.hpp>
 #include <feedline/source/detail/cached_part.hpp>
 
 #include "support/catch.hpp"
@@ -359,7 +360,7 @@ TEST_CASE("When the process that fetches a part is killed, another one fetches i
   REQUIRE(::pipe(pipe) == 0);
   const ::pid_t child = ::fork();
   if (child == 0) {
-    const auto draft = fl::detail::part_draft::begin(
+    const auto draft = fl::detail::file_draft::begin(
         f.folder / "cache/" + fl::detail::part_key("mem://a", 0, part).file_name() + ".draft");
     static_cast<void>(::write(pipe[1], draft ? "1" : "0", 1));
     for (;;) ::pause();
@@ -404,13 +405,13 @@ TEST_CASE("A new cache doesn't remove a draft that has taken the place of an aba
   const std::string path = f.folder.write("1.draft", "");
   const fl::detail::open_file found(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   fs::rename(path, path + ".part"); // its writer keeps it in between
-  const auto draft = fl::detail::part_draft::begin(path);
+  const auto draft = fl::detail::file_draft::begin(path);
   REQUIRE(draft);
-  fl::detail::part_draft::remove_if_abandoned(found, path);
+  fl::detail::file_draft::remove_if_abandoned(found, path);
   CHECK(fs::exists(path));
   fs::remove(path);
   fs::rename(path + ".part", path);
-  fl::detail::part_draft::remove_if_abandoned(found, path);
+  fl::detail::file_draft::remove_if_abandoned(found, path);
   CHECK_FALSE(fs::exists(path));
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include <feedline/detail/file_draft.hpp>
 #include <feedline/detail/open_file.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {

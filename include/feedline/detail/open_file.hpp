@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Files that are read and written at offsets and can be locked, or replaced.
+// Files that are read and written at offsets and can be locked.
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -90,8 +90,8 @@ class open_file {
     return 0;
   }
 
-  /// Locks the file against other processes. With `wait` it waits for the lock; without, it returns false at
-  /// once if another process holds it.
+  /// Locks the file against others that have opened it. With `wait` it waits for the lock; without, it returns false at
+  /// once, with errno EWOULDBLOCK, if another one holds it. Also false where the file system has no locks.
   bool lock(bool wait) const noexcept {
     while (::flock(number_, wait ? LOCK_EX : LOCK_EX | LOCK_NB) != 0)
       if (errno != EINTR) return false;
@@ -109,10 +109,6 @@ std::vector<std::byte> contents_of_file(const std::string& path);
 
 /// Makes a folder, and those that it is in, unless they exist. Throws std::system_error that names the folder.
 void make_directories(const std::string& path);
-
-/// Writes a file whole or not at all: an earlier one with that name stays until the new one is on the disk. Throws
-/// std::system_error that names the file.
-void replace_file(const std::string& path, std::span<const std::byte> bytes);
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
 

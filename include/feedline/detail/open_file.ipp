@@ -66,21 +66,4 @@ FEEDLINE_INLINE void make_directories(const std::string& path) {
   }
 }
 
-FEEDLINE_INLINE void replace_file(const std::string& path, std::span<const std::byte> bytes) {
-  const std::string draft = path + ".draft";
-  int failed = 0;
-  {
-    const open_file file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (!file) throw std::system_error(errno, std::generic_category(), draft);
-    failed = file.write(bytes.data(), bytes.size(), 0);
-    // Otherwise the name might reach the disk before the bytes, and after a crash of the machine both would
-    // be lost.
-    if (failed == 0 && ::fsync(file.number()) != 0) failed = errno;
-  }
-  if (failed == 0 && ::rename(draft.c_str(), path.c_str()) != 0) failed = errno;
-  if (failed == 0) return;
-  ::unlink(draft.c_str());
-  throw std::system_error(failed, std::generic_category(), path);
-}
-
 } // namespace feedline::inline FEEDLINE_ABI::detail

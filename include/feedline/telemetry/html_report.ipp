@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/detail/open_file.hpp>
+#include <feedline/detail/file_draft.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/telemetry/detail/html_chart.hpp>
 #include <feedline/telemetry/detail/report_style.hpp>

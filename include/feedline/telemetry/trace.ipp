@@ -19,7 +19,7 @@
 
 #include <feedline/core/metrics.hpp>
 #include <feedline/core/run_watch.hpp>
-#include <feedline/detail/open_file.hpp>
+#include <feedline/detail/file_draft.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 

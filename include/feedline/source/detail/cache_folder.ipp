@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <feedline/detail/file_draft.hpp>
 #include <feedline/detail/open_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 
@@ -73,7 +74,7 @@ FEEDLINE_INLINE void cache_folder::trim(bool all) {
 
       if (all && name.ends_with(draft)) {
         const open_file found(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-        if (found) part_draft::remove_if_abandoned(found, path);
+        if (found) file_draft::remove_if_abandoned(found, path);
       }
       if (!name.ends_with(part) || ::stat(path.c_str(), &status) != 0) continue;
       const auto size = static_cast<std::uint64_t>(status.st_size);

@@ -2,22 +2,14 @@
 #pragma once
 // A part of an object as a file in the folder of a cache.
 #include <array>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <string>
-#include <utility>
-
-#include <poll.h>
 
 #include <feedline/detail/mapped_file.hpp>
-#include <feedline/detail/open_file.hpp>
 #include <feedline/source/object_store.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -71,43 +63,6 @@ class kept_part {
 
   std::shared_ptr<const mapped_file> file_;
   part_record record_;
-};
-
-/// The right to fetch a part, which one thread of one process has: a lock on the file into which it is written, and
-/// which then gets the part's name. The lock ends with the process.
-class part_draft {
- public:
-  /// Nothing if another one has the right. Throws std::system_error if the file can't be made.
-  static std::optional<part_draft> begin(const std::string& path);
-
-  /// Removes a draft that was found at that path, if nobody writes it.
-  static void remove_if_abandoned(const open_file& found, const std::string& path) noexcept;
-
-  part_draft(part_draft&& other) noexcept;
-
-  part_draft& operator=(part_draft&& other) noexcept {
-    std::swap(path_, other.path_);
-    std::swap(file_, other.file_);
-    return *this;
-  }
-
-  /// Removes it, unless it was kept.
-  ~part_draft();
-
-  /// Waits until the thread that has the right now has finished. False after a stop. Throws std::system_error if the
-  /// system has no means to wait.
-  static bool wait(const std::string& path, const std::stop_token& stop);
-
-  /// Writes the part and gives the file that name. Returns 0 or an errno value.
-  int keep(const object_part& part, const part_key& k, const std::string& as);
-
- private:
-  part_draft(std::string path, open_file file);
-
-  static bool is_at(const open_file& file, const std::string& path) noexcept;
-
-  std::string path_; // empty: it was kept
-  open_file file_;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include <feedline/core/callback.hpp>
+#include <feedline/detail/file_draft.hpp>
 #include <feedline/source/detail/cache_folder.hpp>
 #include <feedline/source/detail/cached_part.hpp>
 #include <feedline/source/object_store.hpp>
@@ -45,7 +46,7 @@ struct cache {
 class part_fetch {
  public:
   part_fetch(std::shared_ptr<cache> all, const part_key& k, std::unique_ptr<object_read> from,
-             part_draft draft);
+             file_draft draft);
 
   /// Does it, unless another thread does or has done it.
   void run(const std::stop_token& stop);
@@ -65,7 +66,7 @@ class part_fetch {
   const std::shared_ptr<cache> cache_;
   const part_key key_;
   std::unique_ptr<object_read> read_;
-  std::optional<part_draft> draft_;
+  std::optional<file_draft> draft_;
   std::stop_source cancelled_;
   mutable std::mutex mutex_; // guards the members below
   std::condition_variable_any done_;

@@ -2,6 +2,7 @@
 #pragma once
 #include <feedline/source/detail/cached_store.hpp>
 
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -22,7 +23,7 @@ FEEDLINE_INLINE void cache::fail(const std::string& why) {
 }
 
 FEEDLINE_INLINE part_fetch::part_fetch(std::shared_ptr<cache> all, const part_key& k,
-                                       std::unique_ptr<object_read> from, part_draft draft)
+                                       std::unique_ptr<object_read> from, file_draft draft)
     : cache_(std::move(all)), key_(k), read_(std::move(from)), draft_(std::move(draft)) {}
 
 FEEDLINE_INLINE void part_fetch::run(const std::stop_token& stop) {
@@ -69,7 +70,9 @@ FEEDLINE_INLINE object_part part_fetch::get(const std::stop_token& stop) {
 
 FEEDLINE_INLINE void part_fetch::keep(const object_part& part) {
   if (part.object.version.empty() || cache_->is_broken) return; // it couldn't be recognised again
-  if (const int failed = draft_->keep(part, key_, cache_->folder.part_path(key_)); failed != 0)
+  const part_record record(key_, part);
+  const std::string path = cache_->folder.part_path(key_);
+  if (const int failed = draft_->keep(path, {part.bytes, std::as_bytes(std::span(&record, 1))}); failed != 0)
     cache_->fail(std::generic_category().message(failed));
   else cache_->folder.added(part.bytes.size() + sizeof(part_record));
 }
@@ -145,7 +148,7 @@ FEEDLINE_INLINE object_part cached_read::get(const std::stop_token& stop) {
       return fetch_ ? fetch_->get(stop) : plain_->get(stop);
     }
     try {
-      if (!part_draft::wait(cache_->folder.draft_path(key_), stop)) throw object_error("the run was stopped");
+      if (!file_draft::wait(cache_->folder.draft_path(key_), stop)) throw object_error("the run was stopped");
       look();
     } catch (const std::system_error& error) {
       cache_->fail(error.what());
@@ -156,10 +159,10 @@ FEEDLINE_INLINE object_part cached_read::get(const std::stop_token& stop) {
 
 FEEDLINE_INLINE void cached_read::look() {
   if (find()) return;
-  std::optional<part_draft> draft;
+  std::optional<file_draft> draft;
   if (!cache_->is_broken && cache_->folder.has_room_for(count_)) {
     try {
-      draft = part_draft::begin(cache_->folder.draft_path(key_));
+      draft = file_draft::begin(cache_->folder.draft_path(key_));
       if (!draft || find()) return; // it may have become whole in between
     } catch (const std::system_error& error) {
       cache_->fail(error.what());

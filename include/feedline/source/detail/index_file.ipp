@@ -3,17 +3,16 @@
 #include <feedline/source/detail/index_file.hpp>
 
 #include <array>
-#include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <stdexcept>
+#include <system_error>
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <feedline/core/random.hpp>
+#include <feedline/detail/file_draft.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/open_file.hpp>
 
@@ -59,15 +58,12 @@ FEEDLINE_INLINE void write_index_file(const std::string& path, std::string_view 
     return file && kind.starts_with({begin.data(), file.read(begin.data(), kind.size(), 0)});
   };
   if (!may_write()) return;
-  // Several processes may write the same index.
-  static std::atomic<unsigned> written{0};
-  const std::string draft = path + "." + std::to_string(::getpid()) + "-" + std::to_string(written++);
-  const open_file file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!file) return;
-  const std::uint64_t checksum = checksum_of(words), size = words.size_bytes();
-  if (file.write(words.data(), words.size_bytes(), 0) != 0 ||
-      file.write(&checksum, sizeof checksum, size) != 0 || ::rename(draft.c_str(), path.c_str()) != 0)
-    ::unlink(draft.c_str());
+  try {
+    auto draft = file_draft::begin(path + ".draft");
+    const std::uint64_t checksum = checksum_of(words);
+    if (draft) draft->keep(path, {std::as_bytes(words), std::as_bytes(std::span(&checksum, 1))});
+  } catch (const std::system_error&) { // as in a folder that others own
+  }
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
