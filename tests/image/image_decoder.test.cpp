@@ -304,6 +304,76 @@ TEST_CASE("a part of a PNG is resized as resize() does it, flipped and normalize
   }
 }
 
+TEST_CASE("floats keep the 16 bits of a PNG, bytes and half precision have 8 of them") {
+  constexpr int types[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
+                           PNG_COLOR_TYPE_RGB_ALPHA};
+  const std::size_t height = 19, width = 27;
+  for (const int type : types)
+    for (const bool interlaced : {false, true}) {
+      const std::size_t stored = channels_of_type(type), colors = stored < 3 ? 1 : 3;
+      const auto samples = random_samples(height, width, stored, 16);
+      const auto file = write_png(samples, {.type = type, .bits = 16, .interlaced = interlaced});
+      for (const fl::pixel_color color :
+           {fl::pixel_color::rgb, fl::pixel_color::gray, fl::pixel_color::rgba}) {
+        if (color == fl::pixel_color::gray && colors == 3) continue; // gray is computed from bytes
+        INFO(stored << " channels stored" << (interlaced ? ", interlaced" : ""));
+        const fl::image_options options{.color = color};
+        const std::size_t channels = fl::detail::channels_of(color);
+        // The number of a pixel's channel, and its high or low byte.
+        const auto number = [&](std::size_t i, std::size_t c) -> unsigned {
+          if (c == 3) return stored % 2 == 0 ? samples[i * stored + stored - 1] : 65535;
+          return samples[i * stored + (colors == 1 ? 0 : c)];
+        };
+        fl::tensor<std::uint8_t> high(fl::shape{height, width, channels}), low(high.shape());
+        for (std::size_t i = 0; i < high.size(); ++i) {
+          high[i] = static_cast<std::uint8_t>(number(i / channels, i % channels) >> 8);
+          low[i] = static_cast<std::uint8_t>(number(i / channels, i % channels) & 255);
+        }
+        fl::tensor<float> whole(fl::shape{channels, height, width});
+        int calls = 0;
+        const auto all = [&](std::size_t h, std::size_t w) {
+          ++calls;
+          return fl::crop_box{0, 0, static_cast<double>(h), static_cast<double>(w)};
+        };
+        fl::decode_image_crop(file, all, fl::chw_view(whole), {}, options);
+        CHECK(calls == 1);
+        float most = 0;
+        for (std::size_t c = 0; c < channels; ++c)
+          for (std::size_t i = 0; i < height * width; ++i)
+            most = std::max(most, std::abs(whole.at(c)[i] - static_cast<float>(number(i, c)) / 65535));
+        CHECK(most < 1e-6f);
+        const fl::crop_box box{3.5, 1.25, 14.5, 23};
+        const fl::resize_options how{.horizontal_flip = true, .normalization = fl::imagenet_normalization};
+        fl::tensor<float> part(fl::shape{channels, 11, 13}), of_high(part.shape()), of_low(part.shape());
+        fl::decode_image_crop(file, takes(box), fl::chw_view(part), how, options);
+        fl::resize(fl::hwc_view(std::as_const(high)), box, fl::chw_view(of_high), how);
+        fl::resize(fl::hwc_view(std::as_const(low)), box, fl::chw_view(of_low), how);
+        most = 0;
+        for (std::size_t i = 0; i < part.size(); ++i)
+          most = std::max(most, std::abs(part[i] - (256 * of_high[i] + of_low[i]) / 257));
+        CHECK(most < 1e-5f);
+      }
+    }
+  // Over a background, and after images of other kinds.
+  const auto samples = random_samples(height, width, 4, 16);
+  const png_recipe recipe{.type = PNG_COLOR_TYPE_RGB_ALPHA, .bits = 16};
+  const auto file = write_png(samples, recipe);
+  const fl::image_options options{.background = std::array<std::uint8_t, 3>{200, 10, 90}};
+  const auto composed = without_alpha(pixels_of(samples, recipe), options.background);
+  fl::image_decoder decoder;
+  fl::tensor<float> part(fl::shape{3, height, width});
+  for (int i = 0; i < 2; ++i) {
+    decoder.decode_crop(file, takes({0, 0, height, width}), fl::chw_view(part), {}, options);
+    float most = 0;
+    for (std::size_t c = 0; c < 3; ++c)
+      for (std::size_t p = 0; p < height * width; ++p)
+        most = std::max(most, std::abs(part.at(c)[p] - static_cast<float>(composed[3 * p + c]) / 255));
+    CHECK(most < 1e-6f);
+    decoder.decode_crop(write_jpeg(gradient(45, 70, 3)), fl::resized_center_crop{20, 19}, fl::chw_view(part));
+    decoder.decode_crop(write_png(samples, recipe), fl::resized_center_crop{20, 19}, fl::chw_view(part));
+  }
+}
+
 TEST_CASE("a PNG is turned upright as its EXIF data say") {
   for (const bool interlaced : {false, true})
     turns_upright([=](const auto& image, const auto& payload) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -32,7 +33,7 @@ namespace feedline::inline FEEDLINE_ABI {
 /// per thread, or call decode_image(), which keeps one for you.
 ///
 /// JPEGs are decoded by a jpeg_decoder. PNGs of all kinds are read: gray, RGB and palettes, 1 to 16 bits, alpha and tRNS,
-/// interlaced; 16 bits are rounded to 8. WebP images are read lossy or lossless, with and without alpha; animated ones are
+/// interlaced; 16 bits are rounded to 8, but not where decode_crop() makes floats of them. WebP images are read lossy or lossless, with and without alpha; animated ones are
 /// refused. Gamma and colour profiles aren't applied. Of a PNG, EXIF data are read that are stored before its pixels.
 ///
 /// PNG needs libpng, WebP libwebp when feedline is configured (see FEEDLINE_IMAGE_PNG and FEEDLINE_IMAGE_WEBP); without
@@ -67,7 +68,8 @@ class image_decoder {
   /// Takes:   `choose(height, width)` returns the crop_box for an image of that size (upright if
   ///          image_options::apply_orientation is set). It is called before pixels are decoded, and must not
   ///          use this decoder
-  /// Gives:   the header; `pixels` has its number of channels, 3, 1 or 4, of float (see normalization) or bytes
+  /// Gives:   the header; `pixels` has its number of channels, 3, 1 or 4, of float (see normalization) or bytes. Floats
+  ///          keep the 16 bits of a PNG, which is decoded twice for that, unless there is a background or it becomes gray
   /// Throws:  image_error, but not for damage that isn't read; std::invalid_argument if the box isn't within the image,
   ///          or the view is empty or has another number of channels; what `choose` throws. The content of
   ///          `pixels` is then unspecified.
@@ -75,20 +77,23 @@ class image_decoder {
   image_header decode_crop(std::span<const std::byte> file, detail::crop_chooser choose,
                            const image_view<T>& pixels, const resize_options& how = {},
                            const image_options& options = {}) {
-    const opened image(*this, file, options);
-    if (!image.reader) return jpeg_.decode_crop(file, choose, pixels, how, options);
-    const image_header& header = image.header;
-    const detail::stored_crop<T> crop(detail::image_decoder_name, header, choose(header.height, header.width),
-                                      pixels, how.horizontal_flip);
-    const detail::pixel_scale scale(how.normalization);
-    const auto [height, width] = image.stored_size();
-    const std::size_t bytes = header.channels == 1 ? 1 : 4; // of a pixel
-    const detail::resampler::region region =
-        resampler_.plan(crop.rows(height), crop.columns(width), bytes, how.interpolation, how.antialias);
-    start(image, region, bytes, options);
-    resampler_.run(crop.to, scale, region.left, width * std::max(bytes, bytes_),
-                   [&](std::uint8_t** rows, std::size_t count) { read(image, rows, count); });
-    return header;
+    if constexpr (!std::is_same_v<T, float>) {
+      return decode_part(file, choose, pixels, how, options, byte_of_pixel::rounded);
+    } else {
+      crop_box chosen{};
+      const auto choose_once = [&](std::size_t height, std::size_t width) {
+        return chosen = choose(height, width);
+      };
+      const image_header header = decode_part(file, choose_once, pixels, how, options, byte_of_pixel::high);
+      if (is_wide_) {
+        const auto same = [&](std::size_t, std::size_t) { return chosen; };
+        low_.resize(pixels.channels * pixels.height * pixels.width);
+        const image_view<float> low = chw_view(std::span(low_), pixels.channels, pixels.height, pixels.width);
+        decode_part(file, same, low, how, options, byte_of_pixel::low);
+        add_low_bytes(pixels);
+      }
+      return header;
+    }
   }
 
   /// Returns the numbers of a mask as [height, width, 1]: the stored numbers of a gray PNG, or the indices into the palette
@@ -142,9 +147,36 @@ class image_decoder {
     image_header header;
   };
 
+  /// What is read of a channel that has 16 bits.
+  enum class byte_of_pixel : std::uint8_t { high, low, rounded };
+
+  template <class T>
+  image_header decode_part(std::span<const std::byte> file, detail::crop_chooser choose,
+                           const image_view<T>& pixels, const resize_options& how,
+                           const image_options& options, byte_of_pixel byte) {
+    const opened image(*this, file, options);
+    is_wide_ = false;
+    if (!image.reader) return jpeg_.decode_crop(file, choose, pixels, how, options);
+    const image_header& header = image.header;
+    const detail::stored_crop<T> crop(detail::image_decoder_name, header, choose(header.height, header.width),
+                                      pixels, how.horizontal_flip);
+    const detail::pixel_scale scale(how.normalization);
+    const auto [height, width] = image.stored_size();
+    const std::size_t bytes = header.channels == 1 ? 1 : 4; // of a pixel
+    const detail::resampler::region region =
+        resampler_.plan(crop.rows(height), crop.columns(width), bytes, how.interpolation, how.antialias);
+    start(image, region, bytes, options, byte);
+    resampler_.run(crop.to, scale, region.left, width * std::max(bytes, bytes_),
+                   [&](std::uint8_t** rows, std::size_t count) { read(image, rows, count); });
+    return header;
+  }
+
+  // Adds what was decoded of the low bytes to pixels that were decoded of the high bytes.
+  void add_low_bytes(const image_view<float>& pixels) const noexcept;
+
   // Starts to read rows with pixels of `bytes` bytes.
   void start(const opened& image, const detail::resampler::region& region, std::size_t bytes,
-             const image_options& options);
+             const image_options& options, byte_of_pixel byte = byte_of_pixel::rounded);
 
   void read(const opened& image, std::uint8_t* const* rows, std::size_t count);
 
@@ -162,8 +194,11 @@ class image_decoder {
   std::shared_ptr<detail::image_reader> png_, webp_; // made when the first image of the format is read
   detail::resampler resampler_;
   std::vector<std::uint8_t> strip_;
+  std::vector<float> low_;
   // Of the image in hand: the bytes of a pixel that is read, and how its rows become those that are wanted.
   std::size_t bytes_ = 0, width_ = 0;
+  bool is_wide_ = false; // the rows that are read have 16 bits, of which one byte is wanted
+  byte_of_pixel byte_ = byte_of_pixel::rounded;
   std::optional<std::array<std::uint8_t, 3>> background_;
   detail::row_conversion convert_ = nullptr;
   // Of the mask in hand.

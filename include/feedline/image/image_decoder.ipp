@@ -62,7 +62,8 @@ FEEDLINE_INLINE image_header image_decoder::decode_into(std::span<const std::byt
 }
 
 FEEDLINE_INLINE void image_decoder::start(const opened& image, const detail::resampler::region& region,
-                                          std::size_t bytes, const image_options& options) {
+                                          std::size_t bytes, const image_options& options,
+                                          byte_of_pixel byte) {
   const image_header& header = image.header;
   const bool is_gray = header.components <= 2 && !header.has_palette;
   background_ = header.has_alpha && header.channels != 4 ? options.background : std::nullopt;
@@ -71,6 +72,9 @@ FEEDLINE_INLINE void image_decoder::start(const opened& image, const detail::res
   if (bytes == bytes_) convert_ = nullptr;
   else if (bytes == 3) convert_ = &detail::rgba_to_rgb;
   else convert_ = bytes_ == 3 ? &detail::to_gray<3> : &detail::to_gray<4>;
+  is_wide_ = byte != byte_of_pixel::rounded && header.bits == 16 && !background_ && !convert_;
+  if (is_wide_) bytes_ *= 2;
+  byte_ = byte;
   width_ = image.stored_size().second;
   image.reader->start(region, bytes_);
 }
@@ -78,9 +82,23 @@ FEEDLINE_INLINE void image_decoder::start(const opened& image, const detail::res
 FEEDLINE_INLINE void image_decoder::read(const opened& image, std::uint8_t* const* rows, std::size_t count) {
   image.reader->read(rows, count);
   for (std::size_t i = 0; i < count; ++i) {
+    if (is_wide_)
+      for (std::size_t j = 0; j < width_ * bytes_ / 2; ++j)
+        rows[i][j] = rows[i][2 * j + static_cast<std::size_t>(byte_)];
     if (background_) detail::lay_over(*background_, rows[i], width_);
     if (convert_) convert_(rows[i], width_);
   }
+}
+
+// v / 65535 is (256 * high / 255 + low / 255) / 257, and scaling keeps that relation.
+FEEDLINE_INLINE void image_decoder::add_low_bytes(const image_view<float>& pixels) const noexcept {
+  const float* low = low_.data();
+  for (std::size_t c = 0; c < pixels.channels; ++c)
+    for (std::size_t y = 0; y < pixels.height; ++y)
+      for (std::size_t x = 0; x < pixels.width; ++x) {
+        float& pixel = pixels(y, x, c);
+        pixel += (*low++ - pixel) / 257;
+      }
 }
 
 FEEDLINE_INLINE void image_decoder::read_pixels(const opened& image, std::span<std::uint8_t> pixels,

@@ -25,7 +25,8 @@ class image_reader {
                             bool as_numbers) = 0;
 
   /// Starts to decode at least these rows and columns. A pixel has 4 bytes, red, green, blue and alpha; 3 bytes, without
-  /// alpha; 1 byte, gray; or, as a number, 1 or 2 bytes in the machine's order.
+  /// alpha; 1 byte, gray; twice as many for an image of 16 bits, the high byte first; or, as a number, 1 or 2 bytes in the
+  /// machine's order.
   virtual void start(const resampler::region& region, std::size_t bytes) = 0;
 
   /// Reads the region's next rows. Each holds all of the image's columns, of which only those of the region are set.

@@ -151,10 +151,12 @@ class png_reader final : public image_reader {
       if constexpr (std::endian::native == std::endian::little) png_set_swap(png_);
       return;
     }
+    const bool is_wide = bytes % 2 == 0 && bytes != 4;
+    const std::size_t channels = is_wide ? bytes / 2 : bytes;
     png_set_expand(png_);
-    png_set_scale_16(png_);
-    if (bytes > 1) png_set_gray_to_rgb(png_);
-    if (bytes == 4) png_set_add_alpha(png_, 255, PNG_FILLER_AFTER);
+    if (!is_wide) png_set_scale_16(png_);
+    if (channels > 1) png_set_gray_to_rgb(png_);
+    if (channels == 4) png_set_add_alpha(png_, is_wide ? 65535 : 255, PNG_FILLER_AFTER);
     else png_set_strip_alpha(png_);
   }
 
