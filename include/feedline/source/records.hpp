@@ -154,14 +154,14 @@ class records_source {
 /// Access to the records of files by position, counted over all files. An incomplete record at a file's end
 /// has a position as well; reading it throws. A file is mapped when it is first needed.
 template <class Read>
-class indexed_records {
+class indexed_records : public places_in_files {
  public:
   using value = std::invoke_result_t<const Read&, const std::byte*, std::size_t>;
 
   /// Throws std::system_error for a file whose size can't be read.
-  indexed_records(const file_order& files, std::size_t size) : files_(files), size_(size) {
-    for (const std::string& name : files_.names()) places_.add_file(places_of(name, size));
-    maps_ = std::make_shared<lazy_maps>(files_.names());
+  indexed_records(const file_order& files, std::size_t size)
+      : size_(size), maps_(std::make_shared<lazy_maps>(files.names())) {
+    for (const std::string& name : files.names()) add_file(places_of(name, size));
   }
 
   /// A file that isn't a regular file has one position; reading it throws.
@@ -172,28 +172,18 @@ class indexed_records {
     return bytes / size + (bytes % size != 0);
   }
 
-  std::uint64_t size() const noexcept { return places_.size(); }
-
   value at(std::uint64_t position) const {
-    const std::size_t number = places_.file_of(position);
+    const std::size_t number = file_of(position);
     const auto file = maps_->at(number);
     const auto bytes = file->bytes();
-    const std::uint64_t record = position - places_.first_of(number);
+    const std::uint64_t record = position - first_of(number);
     if (record < bytes.size() / size_) return Read()(bytes.data() + record * size_, size_);
     if (record == bytes.size() / size_ && bytes.size() % size_ != 0) throw no_whole_record(*file, size_);
     throw std::runtime_error(readable(file->path()) + " has become shorter since it was listed");
   }
 
-  std::uint64_t index_at(std::uint64_t position) const { return places_.index_at(position); }
-
-  std::optional<std::uint64_t> find(std::uint64_t index) const { return places_.find(index); }
-
-  std::uint64_t size_of_first(std::uint64_t files) const { return places_.size_of_first(files); }
-
  private:
-  file_order files_;
   std::size_t size_;
-  places_in_files places_;
   std::shared_ptr<lazy_maps> maps_;
 };
 

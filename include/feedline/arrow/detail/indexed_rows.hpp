@@ -32,7 +32,7 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 std::optional<std::uint64_t> largest_batch_in_memory(const std::string& name);
 
 template <class Row>
-class indexed_rows {
+class indexed_rows : public places_in_files {
  public:
   /// Reads the message headers of all files. Throws std::runtime_error after a stop.
   indexed_rows(const file_order& files, std::shared_ptr<const std::vector<wanted_column>> columns,
@@ -44,29 +44,21 @@ class indexed_rows {
       shared_->files[i] = look_at(files.names()[i]);
     });
     for (const known_file& known : shared_->files)
-      places_.add_file(known.problem.empty() ? known.layout.layout->places() : 1);
+      add_file(known.problem.empty() ? known.layout.layout->places() : 1);
   }
-
-  std::uint64_t size() const noexcept { return places_.size(); }
 
   /// Throws arrow_error, as the source does at that position.
   arrow_row<Row> at(std::uint64_t place) const {
-    const std::size_t number = places_.file_of(place);
+    const std::size_t number = file_of(place);
     const known_file& known = shared_->files[number];
     if (!known.problem.empty()) throw arrow_error(known.problem);
     const auto table = shared_->table(number);
-    const std::uint64_t row = place - places_.first_of(number);
+    const std::uint64_t row = place - first_of(number);
     const arrow_layout& layout = table->layout();
     if (row >= layout.rows()) throw table->problem();
     const std::size_t batch = layout.batch_of(row);
     return arrow_row<Row>(table->batch(batch), row - layout.first_of(batch));
   }
-
-  std::uint64_t index_at(std::uint64_t place) const { return places_.index_at(place); }
-
-  std::optional<std::uint64_t> find(std::uint64_t index) const { return places_.find(index); }
-
-  std::uint64_t size_of_first(std::uint64_t files) const { return places_.size_of_first(files); }
 
  private:
   struct known_file {
@@ -125,7 +117,6 @@ class indexed_rows {
   };
 
   std::shared_ptr<shared> shared_;
-  places_in_files places_;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -129,22 +129,11 @@ concept file_source = source<S> && requires(S& s, const S& described, std::uint6
   s.seek(index);
 };
 
-/// Converts between positions, counted over all files in listed order, and files and indices.
+/// A base of what gives access to samples by position, counted over all files in listed order: it converts between
+/// positions, and files and indices.
 class places_in_files {
  public:
-  /// Adds a file with this many samples.
-  void add_file(std::uint64_t samples);
-
   std::uint64_t size() const noexcept { return firsts_.back(); }
-
-  std::size_t file_of(std::uint64_t place) const {
-    return static_cast<std::size_t>(std::upper_bound(firsts_.begin(), firsts_.end(), place) -
-                                    firsts_.begin()) -
-           1;
-  }
-
-  /// The position of a file's first sample.
-  std::uint64_t first_of(std::size_t file) const { return firsts_[file]; }
 
   std::uint64_t index_at(std::uint64_t place) const {
     const std::size_t file = file_of(place);
@@ -164,6 +153,19 @@ class places_in_files {
   std::uint64_t size_of_first(std::uint64_t files) const {
     return firsts_[static_cast<std::size_t>(std::min<std::uint64_t>(files, firsts_.size() - 1))];
   }
+
+ protected:
+  /// Adds a file with this many samples.
+  void add_file(std::uint64_t samples);
+
+  std::size_t file_of(std::uint64_t place) const {
+    return static_cast<std::size_t>(std::upper_bound(firsts_.begin(), firsts_.end(), place) -
+                                    firsts_.begin()) -
+           1;
+  }
+
+  /// The position of a file's first sample.
+  std::uint64_t first_of(std::size_t file) const { return firsts_[file]; }
 
  private:
   std::vector<std::uint64_t> firsts_{0}; // first position of each file; then the total

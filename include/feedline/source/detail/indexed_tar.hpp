@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <stop_token>
 #include <vector>
 
@@ -21,7 +20,7 @@ class tar_objects;
 
 /// Access to the samples of shards by position, counted over all shards. Shards that are files are mapped when first
 /// needed.
-class indexed_tar {
+class indexed_tar : public places_in_files {
  public:
   indexed_tar(const listed_files& all, bool keep_index, const tar_settings& how, const std::stop_token& stop);
 
@@ -31,8 +30,6 @@ class indexed_tar {
   indexed_tar& operator=(const indexed_tar&) = delete;
 
   ~indexed_tar() = default;
-
-  std::uint64_t size() const noexcept { return places_.size(); }
 
   /// Throws tar_error as reading the shard in order would, and for a shard that has changed since it was
   /// indexed.
@@ -44,19 +41,11 @@ class indexed_tar {
   /// Whether at() would return without waiting for an object.
   bool ready(std::uint64_t place) const;
 
-  std::uint64_t index_at(std::uint64_t place) const { return places_.index_at(place); }
-
-  std::optional<std::uint64_t> find(std::uint64_t index) const { return places_.find(index); }
-
-  std::uint64_t size_of_first(std::uint64_t shards) const { return places_.size_of_first(shards); }
-
  private:
   bool is_object(std::size_t number) const noexcept;
 
   std::shared_ptr<const mapped_file> map(std::size_t number) const;
 
-  file_order files_;
-  places_in_files places_;
   std::shared_ptr<const std::vector<tar_index>> shards_; // of files
   std::shared_ptr<lazy_maps> maps_;
   tar_settings how_;

@@ -16,34 +16,32 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE indexed_tar::indexed_tar(const listed_files& all, bool keep_index, const tar_settings& how,
                                          const std::stop_token& stop)
-    : files_(all.files), how_(how.quiet()) {
+    : maps_(std::make_shared<lazy_maps>(all.files.names())), how_(how.quiet()) {
   std::vector<object_index> of_objects;
   if (all.objects) of_objects = object_indexer(all.objects, how, stop).all();
   const auto is_object = [&](std::size_t i) { return all.objects && all.objects->has(i); };
-  std::vector<tar_index> shards(files_.names().size());
+  std::vector<tar_index> shards(all.files.names().size());
   // They mostly wait for the disk. To look for a sample's members takes memory, so one shard at a time does that.
   run_each_on_threads(shards.size(), how.notice ? 1 : 16, [&](std::size_t i) {
     throw_if_stopped(stop); // indices that were kept take no scan
-    if (!is_object(i)) shards[i] = index_of_tar(files_.names()[i], how, keep_index, stop);
+    if (!is_object(i)) shards[i] = index_of_tar(all.files.names()[i], how, keep_index, stop);
   });
   for (std::size_t i = 0; i < shards.size(); ++i)
-    places_.add_file((is_object(i) ? of_objects[i].samples : shards[i]).begins.size());
+    add_file((is_object(i) ? of_objects[i].samples : shards[i]).begins.size());
   shards_ = std::make_shared<const std::vector<tar_index>>(std::move(shards));
-  maps_ = std::make_shared<lazy_maps>(files_.names());
   if (all.objects) objects_ = std::make_shared<const tar_objects>(all.objects, how, std::move(of_objects));
 }
 
 FEEDLINE_INLINE indexed_tar::indexed_tar(const indexed_tar& other)
-    : files_(other.files_),
-      places_(other.places_),
+    : places_in_files(other),
       shards_(other.shards_),
       maps_(other.maps_),
       how_(other.how_),
       objects_(other.objects_ ? std::make_shared<const tar_objects>(*other.objects_) : nullptr) {}
 
 FEEDLINE_INLINE tar_sample indexed_tar::at(std::uint64_t place, const std::stop_token& stop) const {
-  const std::size_t number = places_.file_of(place);
-  const std::size_t position = static_cast<std::size_t>(place - places_.first_of(number));
+  const std::size_t number = file_of(place);
+  const std::size_t position = static_cast<std::size_t>(place - first_of(number));
   if (is_object(number)) return objects_->at(number, position, stop);
   const tar_index& index = (*shards_)[number];
   if (!index.problem.empty()) throw tar_error(index.problem);
@@ -53,8 +51,8 @@ FEEDLINE_INLINE tar_sample indexed_tar::at(std::uint64_t place, const std::stop_
 }
 
 FEEDLINE_INLINE void indexed_tar::will_need(std::uint64_t place) const noexcept {
-  const std::size_t number = places_.file_of(place);
-  const std::size_t position = static_cast<std::size_t>(place - places_.first_of(number));
+  const std::size_t number = file_of(place);
+  const std::size_t position = static_cast<std::size_t>(place - first_of(number));
   try {
     if (is_object(number)) return objects_->will_need(number, position);
     const std::vector<std::uint64_t>& begins = (*shards_)[number].begins;
@@ -69,9 +67,8 @@ FEEDLINE_INLINE void indexed_tar::will_need(std::uint64_t place) const noexcept 
 
 FEEDLINE_INLINE bool indexed_tar::ready(std::uint64_t place) const {
   if (!objects_) return true;
-  const std::size_t number = places_.file_of(place);
-  return !is_object(number) ||
-         objects_->ready(number, static_cast<std::size_t>(place - places_.first_of(number)));
+  const std::size_t number = file_of(place);
+  return !is_object(number) || objects_->ready(number, static_cast<std::size_t>(place - first_of(number)));
 }
 
 FEEDLINE_INLINE bool indexed_tar::is_object(std::size_t number) const noexcept {

@@ -79,25 +79,16 @@ struct found_line {
 found_line find_line(const mapped_file& file, const line_index& index, std::uint64_t line);
 
 /// Access to the lines of files by position, counted over all files. A file is mapped when it is first needed.
-class lines_by_position {
+class lines_by_position : public places_in_files {
  public:
   lines_by_position(const file_order& files, std::size_t max_line_bytes, bool keep_index,
                     const std::stop_token& stop);
 
-  std::uint64_t size() const noexcept { return places_.size(); }
-
   std::string at(std::uint64_t position) const;
-
-  std::uint64_t index_at(std::uint64_t position) const { return places_.index_at(position); }
-
-  std::optional<std::uint64_t> find(std::uint64_t index) const { return places_.find(index); }
-
-  std::uint64_t size_of_first(std::uint64_t files) const { return places_.size_of_first(files); }
 
  private:
   file_order files_;
   std::size_t max_line_bytes_;
-  places_in_files places_;
   std::shared_ptr<const std::vector<line_index>> indices_;
   std::shared_ptr<lazy_maps> maps_;
 };

@@ -150,19 +150,19 @@ FEEDLINE_INLINE lines_by_position::lines_by_position(const file_order& files, st
     throw_if_stopped(stop); // indices that were kept take no scan
     indices[i] = index_of_lines(files_.names()[i], keep_index, stop);
   });
-  for (const line_index& index : indices) places_.add_file(index.lines);
+  for (const line_index& index : indices) add_file(index.lines);
   indices_ = std::make_shared<const std::vector<line_index>>(std::move(indices));
   maps_ = std::make_shared<lazy_maps>(files_.names());
 }
 
 FEEDLINE_INLINE std::string lines_by_position::at(std::uint64_t position) const {
-  const std::size_t number = places_.file_of(position);
+  const std::size_t number = file_of(position);
   const line_index& index = (*indices_)[number];
   if (!index.problem.empty()) throw std::runtime_error(index.problem);
   const auto file = maps_->at(number);
   if (!index.is_of(*file))
     throw std::runtime_error(readable(file->path()) + " has changed since it was indexed");
-  const std::uint64_t line = position - places_.first_of(number);
+  const std::uint64_t line = position - first_of(number);
   const found_line found = find_line(*file, index, line);
   return finished_line(found.text, found.has_end, 0, max_line_bytes_, files_,
                        file_order::index_of(number, line));
