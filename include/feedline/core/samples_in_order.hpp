@@ -36,6 +36,7 @@ class samples_in_order {
   // The position advances before the sample is read, so that a failed sample isn't read again.
   auto next() -> std::optional<std::decay_t<decltype(std::declval<const D&>().at(0))>> {
     if (!advance()) return std::nullopt;
+    if (next_ < size_) announce_sample(samples_, next_);
     return sample_at(samples_, next_ - 1, stop_);
   }
 

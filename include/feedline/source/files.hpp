@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // files: a source of the names of a directory's files; a stage reads them, on any number of workers.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include <feedline/core/epoch.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/detail/open_file.hpp>
@@ -22,8 +20,8 @@ struct files_options {
   bool recursive = false; ///< include subdirectories
   bool hidden = false;    ///< wildcards match hidden names too
 
-  /// Has the system start to read a file when the source yields the name before it. For pipelines that read
-  /// one file at a time; with workers, several files are read at once anyway.
+  /// Has the system start to read a file when the source yields the name before it; with global_shuffle, 64 names before. For
+  /// pipelines that read one file at a time; with workers, several files are read at once anyway.
   bool read_ahead = false;
 };
 
@@ -35,25 +33,13 @@ class files_source {
 
   files_source(const std::string& directory, const file_patterns& patterns, files_options options);
 
-  std::optional<std::string> next();
+  std::uint64_t size() const noexcept { return found_->names.size(); }
 
-  void start_epoch(const epoch& e);
+  std::string at(std::uint64_t position) const { return found_->names[static_cast<std::size_t>(position)]; }
 
-  void skip(std::uint64_t count) {
-    next_ += static_cast<std::size_t>(std::min<std::uint64_t>(count, end_ - std::min(next_, end_)));
-  }
-
-  std::uint64_t index() const noexcept { return next_ - 1; }
-
-  void seek(std::uint64_t index) noexcept { next_ = static_cast<std::size_t>(index); }
-
-  std::uint64_t extent() const noexcept;
+  void will_need(std::uint64_t position) const noexcept;
 
   std::uint64_t fingerprint(std::uint64_t extent) const;
-
-  std::uint64_t size() const noexcept;
-
-  std::string at(std::uint64_t position) const;
 
   /// The size of the longest name.
   std::optional<std::size_t> max_item_bytes() const noexcept;
@@ -66,11 +52,7 @@ class files_source {
     bool reads_ahead;
   };
 
-  static void announce(const std::string& name) noexcept;
-
   std::shared_ptr<const listing> found_;
-  std::size_t next_ = 0;
-  std::size_t end_;
 };
 
 } // namespace detail

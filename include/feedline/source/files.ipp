@@ -2,6 +2,7 @@
 #pragma once
 #include <feedline/source/files.hpp>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -33,32 +34,22 @@ FEEDLINE_INLINE files_source::files_source(const std::string& directory, const f
     std::sort(names.begin(), names.end());
     names.erase(std::unique(names.begin(), names.end()), names.end());
   }
-  end_ = names.size();
   found_ = std::make_shared<const listing>(listing{std::move(names), options.read_ahead});
 }
 
-FEEDLINE_INLINE std::optional<std::string> files_source::next() {
-  if (next_ >= end_) return std::nullopt;
-  if (found_->reads_ahead && next_ + 1 < end_) announce(found_->names[next_ + 1]);
-  return found_->names[next_++];
+FEEDLINE_INLINE void files_source::will_need(std::uint64_t position) const noexcept {
+  if (!found_->reads_ahead) return;
+  constexpr std::uint64_t max_bytes = std::uint64_t{8} << 20;
+  // Without O_NONBLOCK, opening a file that was replaced by a named pipe would wait for its writer.
+  const open_file file(
+      ::open(found_->names[static_cast<std::size_t>(position)].c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file) read_soon(file.number(), std::min(max_bytes, file.size()));
 }
-
-FEEDLINE_INLINE void files_source::start_epoch(const epoch& e) {
-  end_ = static_cast<std::size_t>(std::min<std::uint64_t>(found_->names.size(), e.extent));
-}
-
-FEEDLINE_INLINE std::uint64_t files_source::extent() const noexcept { return found_->names.size(); }
 
 FEEDLINE_INLINE std::uint64_t files_source::fingerprint(std::uint64_t extent) const {
   std::uint64_t hash = key(extent);
   for (std::size_t i = 0; i < extent; ++i) hash = key(hash, stable_hash(last_name(found_->names[i])));
   return hash;
-}
-
-FEEDLINE_INLINE std::uint64_t files_source::size() const noexcept { return found_->names.size(); }
-
-FEEDLINE_INLINE std::string files_source::at(std::uint64_t position) const {
-  return found_->names[static_cast<std::size_t>(position)];
 }
 
 FEEDLINE_INLINE std::optional<std::size_t> files_source::max_item_bytes() const noexcept {
@@ -69,13 +60,6 @@ FEEDLINE_INLINE std::optional<std::size_t> files_source::max_item_bytes() const 
 
 FEEDLINE_INLINE std::string files_source::origin(std::uint64_t index) const {
   return index < found_->names.size() ? readable(found_->names[index]) : std::string();
-}
-
-FEEDLINE_INLINE void files_source::announce(const std::string& name) noexcept {
-  constexpr std::uint64_t max_bytes = std::uint64_t{8} << 20;
-  // Without O_NONBLOCK, opening a file that was replaced by a named pipe would wait for its writer.
-  const open_file file(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file) read_soon(file.number(), std::min(max_bytes, file.size()));
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
