@@ -10,31 +10,33 @@
 
 namespace feedline::inline FEEDLINE_ABI {
 
-/// Any function that takes an Argument, or none, as an empty std::function is. Copies share the function.
-template <class Argument>
+/// Any function that takes an Argument and returns a Result, or none, as an empty std::function is. Copies share the function.
+template <class Argument, class Result = void>
 class callback {
  public:
   callback() = default;
 
   /// Calls `f`, or nothing if it equals nullptr.
   template <class F>
-    requires(std::is_invocable_v<F&, const Argument&> && !std::is_same_v<F, callback>)
+    requires(std::is_invocable_r_v<Result, F&, const Argument&> && !std::is_same_v<F, callback>)
   callback(F f) {
     if constexpr (requires { f == nullptr; })
       if (f == nullptr) return;
     f_ = std::make_shared<F>(std::move(f));
-    call_ = [](void* called, const Argument& argument) { (*static_cast<F*>(called))(argument); };
+    call_ = [](void* called, const Argument& argument) {
+      return static_cast<Result>((*static_cast<F*>(called))(argument));
+    };
   }
 
   /// Whether there is a function.
   explicit operator bool() const noexcept { return call_ != nullptr; }
 
   /// Calls the function, which must exist.
-  void operator()(const Argument& argument) const { call_(f_.get(), argument); }
+  Result operator()(const Argument& argument) const { return call_(f_.get(), argument); }
 
  private:
   std::shared_ptr<void> f_;
-  void (*call_)(void*, const Argument&) = nullptr;
+  Result (*call_)(void*, const Argument&) = nullptr;
 };
 
 namespace detail {

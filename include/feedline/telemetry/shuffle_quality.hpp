@@ -3,14 +3,13 @@
 // shuffle_quality: measures how well a pipeline shuffles, without decoding anything.
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
+#include <feedline/core/callback.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/pipeline.hpp>
@@ -22,29 +21,8 @@
 
 namespace feedline::inline FEEDLINE_ABI {
 
-/// A function that returns the number of a sample's group, such as its label: `f(const sample_id&)`. Copies share it.
-class group_of_sample {
- public:
-  group_of_sample() = default;
-
-  /// Takes a function.
-  template <class F>
-    requires(std::is_invocable_r_v<std::int64_t, F&, const sample_id&> && !std::is_same_v<F, group_of_sample>)
-  group_of_sample(F f)
-      : f_(std::make_shared<F>(std::move(f))), call_([](void* called, const sample_id& id) {
-          return static_cast<std::int64_t>((*static_cast<F*>(called))(id));
-        }) {}
-
-  /// Whether there is a function.
-  explicit operator bool() const noexcept { return call_ != nullptr; }
-
-  /// Calls the function, which must exist.
-  std::int64_t operator()(const sample_id& id) const { return call_(f_.get(), id); }
-
- private:
-  std::shared_ptr<void> f_;
-  std::int64_t (*call_)(void*, const sample_id&) = nullptr;
-};
+/// A function that returns the number of a sample's group, such as its label: `f(const sample_id&)`.
+using group_of_sample = callback<sample_id, std::int64_t>;
 
 /// Options of shuffle_quality.
 struct shuffle_quality_options {
@@ -119,12 +97,9 @@ struct shuffle_report {
 
   /// Whether there are no problems.
   bool is_shuffled(const shuffle_thresholds& limits = {}) const { return problems(limits).empty(); }
-
-  /// All of it in lines of text, with the problems by the default thresholds.
-  friend std::string to_string(const shuffle_report& r);
 };
 
-/// See shuffle_report.
+/// All of it in lines of text, with the problems by the default thresholds.
 std::string to_string(const shuffle_report& r);
 
 namespace detail {
