@@ -79,22 +79,20 @@ class indexed_concat {
   std::array<std::uint64_t, sizeof...(Samples) + 1> firsts_{}; // first position of each source; then the size
 };
 
-template <source First, source... Rest>
-class concat_source : public source_of_parts<sub_source<First>, sub_source<Rest>...> {
-  using base = source_of_parts<sub_source<First>, sub_source<Rest>...>;
+template <source... Sources>
+class concat_source : public source_of_parts<sub_source<Sources>...> {
+  using base = source_of_parts<sub_source<Sources>...>;
   using base::parts_;
 
-  static constexpr std::size_t count = 1 + sizeof...(Rest);
-  using item = any_item_t<source_item_t<First>, source_item_t<Rest>...>;
+  static constexpr std::size_t count = sizeof...(Sources);
+  using item = any_item_t<source_item_t<Sources>...>;
 
  public:
   static constexpr source_traits traits{.kind = "concat",
-                                        .yields_file_names = detail::yields_file_names<First> ||
-                                                             (detail::yields_file_names<Rest> || ...),
-                                        .live = live_source<First> || (live_source<Rest> || ...)};
+                                        .yields_file_names = (detail::yields_file_names<Sources> || ...),
+                                        .live = (live_source<Sources> || ...)};
 
-  explicit concat_source(First first, Rest... rest)
-      : base(sub_source(std::move(first)), sub_source(std::move(rest))...) {}
+  explicit concat_source(Sources... sources) : base(sub_source(std::move(sources))...) {}
 
   void start_epoch(const epoch& e) {
     epoch_ = e;
@@ -121,19 +119,19 @@ class concat_source : public source_of_parts<sub_source<First>, sub_source<Rest>
   std::uint64_t index() const noexcept { return index_; }
 
   std::uint32_t repetition() const noexcept
-    requires(has_repetition<First> || (has_repetition<Rest> || ...))
+    requires(has_repetition<Sources> || ...)
   {
     return repetition_;
   }
 
   bool ready() const
-    requires(says_when_ready<First> || (says_when_ready<Rest> || ...))
+    requires(says_when_ready<Sources> || ...)
   {
     return this->are_ready(number_, end_); // the current source may end, and the next one wait
   }
 
   void state(auto& archive)
-    requires(can_be_resumed<First> && (can_be_resumed<Rest> && ...))
+    requires(can_be_resumed<Sources> && ...)
   {
     archive(number_);
     if (number_ < end_)
@@ -145,7 +143,7 @@ class concat_source : public source_of_parts<sub_source<First>, sub_source<Rest>
   }
 
   void seek(std::uint64_t index, std::uint32_t repetition = 0)
-    requires(can_seek<First> && (can_seek<Rest> && ...))
+    requires(can_seek<Sources> && ...)
   {
     number_ = part_index::part_of(index);
     end_ = std::min(number_ + 1, count);
@@ -167,7 +165,7 @@ class concat_source : public source_of_parts<sub_source<First>, sub_source<Rest>
 
   /// Access to the samples by position.
   auto indexed(const std::stop_token& stop = {}) const
-    requires(indexed_source<First> && (indexed_source<Rest> && ...))
+    requires(indexed_source<Sources> && ...)
   {
     return std::apply(
         [&](const auto&... part) {

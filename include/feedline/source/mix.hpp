@@ -73,23 +73,22 @@ struct mixed_part : sub_source<Source> {
   std::uint32_t pass = 0; // number of this pass over the source in the epoch
 };
 
-template <source First, source... Rest>
-class mix_source : public source_of_parts<mixed_part<First>, mixed_part<Rest>...> {
-  using base = source_of_parts<mixed_part<First>, mixed_part<Rest>...>;
+template <source... Sources>
+class mix_source : public source_of_parts<mixed_part<Sources>...> {
+  using base = source_of_parts<mixed_part<Sources>...>;
   using base::parts_;
 
-  static constexpr std::size_t count = 1 + sizeof...(Rest);
-  using item = any_item_t<source_item_t<First>, source_item_t<Rest>...>;
+  static constexpr std::size_t count = sizeof...(Sources);
+  using item = any_item_t<source_item_t<Sources>...>;
 
  public:
   static constexpr source_traits traits{.kind = "mix",
-                                        .yields_file_names = detail::yields_file_names<First> ||
-                                                             (detail::yields_file_names<Rest> || ...),
+                                        .yields_file_names = (detail::yields_file_names<Sources> || ...),
                                         .random_order = true,
-                                        .live = live_source<First> || (live_source<Rest> || ...)};
+                                        .live = (live_source<Sources> || ...)};
 
-  explicit mix_source(mix_options options, weighted_source<First> first, weighted_source<Rest>... rest)
-      : base(mixed_part(std::move(first)), mixed_part(std::move(rest))...), options_(options) {}
+  explicit mix_source(mix_options options, weighted_source<Sources>... sources)
+      : base(mixed_part(std::move(sources))...), options_(options) {}
 
   void start_epoch(const epoch& e) {
     epoch_ = e;
@@ -127,13 +126,13 @@ class mix_source : public source_of_parts<mixed_part<First>, mixed_part<Rest>...
   std::uint32_t repetition() const noexcept { return repetition_; }
 
   bool ready() const
-    requires(says_when_ready<First> || (says_when_ready<Rest> || ...))
+    requires(says_when_ready<Sources> || ...)
   {
     return this->are_ready(0, count);
   }
 
   void state(auto& archive)
-    requires(can_be_resumed<First> && (can_be_resumed<Rest> && ...))
+    requires(can_be_resumed<Sources> && ...)
   {
     archive(choices_);
     for_each_part(parts_, [&](auto& part, std::size_t number) {
@@ -144,7 +143,7 @@ class mix_source : public source_of_parts<mixed_part<First>, mixed_part<Rest>...
 
   // Otherwise the pass isn't known.
   void seek(std::uint64_t index, std::uint32_t repetition)
-    requires(can_seek<First> && !has_repetition<First> && ((can_seek<Rest> && !has_repetition<Rest>)&&...))
+    requires((can_seek<Sources> && !has_repetition<Sources>) && ...)
   {
     only_ = std::min(part_index::part_of(index), count - 1);
     with_part(parts_, only_, [&](auto& part) {
@@ -210,9 +209,8 @@ class mix_source : public source_of_parts<mixed_part<First>, mixed_part<Rest>...
     repetition_ = part.repetition();
     // A source that repeats samples by itself numbers the repetitions of each pass from 0.
     if (part.pass > 0)
-      repetition_ = has_repetition<First> || (has_repetition<Rest> || ...)
-                        ? static_cast<std::uint32_t>(key(part.pass, repetition_))
-                        : part.pass;
+      repetition_ = (has_repetition<Sources> || ...) ? static_cast<std::uint32_t>(key(part.pass, repetition_))
+                                                     : part.pass;
     return as_any<item>(std::move(*value));
   }
 
