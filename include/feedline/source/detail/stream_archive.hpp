@@ -2,7 +2,6 @@
 #pragma once
 // A TAR archive that is read as a stream, for tar_reader.
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -22,10 +21,10 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 /// The counterpart of tar_memory for an archive that is read from a stream. It reads into separate pieces of memory; a
 /// sample takes over the pieces of its members. `Stream` has
 /// - `std::size_t read(std::byte* to, std::size_t count)`, which returns less than `count` only at its end;
+/// - `std::uint64_t skip(std::uint64_t count)`, which does likewise;
 /// - `const std::string& problem() const`: why it ended early, or an empty text;
 ///
 /// and may have
-/// - `std::uint64_t skip(std::uint64_t count)`;
 /// - `const std::byte* view(std::size_t count)`: the next bytes, kept by `memory()`; null if they must be copied;
 /// - `static constexpr bool headers_only = true`: the contents of members are skipped;
 /// - `bool reads_everything() const`: whether problems after the archive, such as a wrong checksum, matter.
@@ -78,18 +77,7 @@ class basic_stream_archive {
   }
 
   std::uint64_t skip(std::uint64_t count) {
-    std::uint64_t skipped = 0;
-    if constexpr (requires { stream_.skip(count); }) {
-      skipped = stream_.skip(count);
-    } else {
-      std::array<std::byte, 16 << 10> some;
-      while (skipped < count) {
-        const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(some.size(), count - skipped));
-        const std::size_t got = stream_.read(some.data(), wanted);
-        skipped += got;
-        if (got < wanted) break;
-      }
-    }
+    const std::uint64_t skipped = stream_.skip(count);
     position_ += skipped;
     return skipped;
   }
