@@ -29,10 +29,7 @@ class mel_spectrogram {
  public:
   /// Throws std::invalid_argument for invalid options.
   explicit mel_spectrogram(const mel_options& options)
-      : options_(checked(options)),
-        frames_(options_),
-        spectrum_(options_.fft_length),
-        filters_(options_, options_.max_frequency) {
+      : options_(checked(options)), frames_(options_), spectrum_(options_.fft_length), filters_(options_) {
     frames_.scale(spectrum_.input_scale());
   }
 

@@ -207,21 +207,12 @@ class image_decoder {
   std::vector<std::uint16_t> numbers_;
 };
 
-namespace detail {
-
-inline image_decoder& image_decoder_of_thread() {
-  thread_local image_decoder decoder;
-  return decoder;
-}
-
-} // namespace detail
-
 /// Decodes a JPEG, PNG or WebP image to [height, width, channels] with a decoder that the thread keeps for its next call.
 /// Throws image_error, as image_decoder does.
 ///
 ///     auto pixels = feedline::decode_image(file, {.color = feedline::pixel_color::rgba});
 inline tensor<std::uint8_t> decode_image(std::span<const std::byte> file, const image_options& options = {}) {
-  return detail::image_decoder_of_thread().decode(file, options);
+  return detail::of_thread<image_decoder>().decode(file, options);
 }
 
 /// Decodes a part of a JPEG, PNG or WebP image and resizes it to fill `pixels`, with a decoder that the thread keeps for
@@ -232,13 +223,13 @@ template <class T>
 image_header decode_image_crop(std::span<const std::byte> file, detail::crop_chooser choose,
                                const image_view<T>& pixels, const resize_options& how = {},
                                const image_options& options = {}) {
-  return detail::image_decoder_of_thread().decode_crop(file, choose, pixels, how, options);
+  return detail::of_thread<image_decoder>().decode_crop(file, choose, pixels, how, options);
 }
 
 /// Returns the numbers of a mask, a gray PNG or one with a palette, as [height, width, 1]: see
 /// image_decoder::decode_mask().
 inline tensor<std::uint16_t> decode_mask(std::span<const std::byte> file, const image_options& options = {}) {
-  return detail::image_decoder_of_thread().decode_mask(file, options);
+  return detail::of_thread<image_decoder>().decode_mask(file, options);
 }
 
 /// Decodes a part of a mask and resizes it to fill `mask` without interpolation: see image_decoder::decode_mask_crop().
@@ -254,7 +245,7 @@ template <std::integral T>
 image_header decode_mask_crop(std::span<const std::byte> file, detail::crop_chooser choose,
                               const image_view<T>& mask, const resize_options& how = {},
                               const image_options& options = {}) {
-  return detail::image_decoder_of_thread().decode_mask_crop(file, choose, mask, how, options);
+  return detail::of_thread<image_decoder>().decode_mask_crop(file, choose, mask, how, options);
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

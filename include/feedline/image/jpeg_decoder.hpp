@@ -216,8 +216,10 @@ class jpeg_decoder {
 
 namespace detail {
 
-inline jpeg_decoder& decoder_of_thread() {
-  thread_local jpeg_decoder decoder;
+/// The decoder that a thread keeps for its next call.
+template <class Decoder>
+Decoder& of_thread() {
+  thread_local Decoder decoder;
   return decoder;
 }
 
@@ -228,7 +230,7 @@ inline jpeg_decoder& decoder_of_thread() {
 ///
 ///     auto pixels = feedline::decode_jpeg(file, {.color = feedline::pixel_color::gray});
 inline tensor<std::uint8_t> decode_jpeg(std::span<const std::byte> file, const jpeg_options& options = {}) {
-  return detail::decoder_of_thread().decode(file, options);
+  return detail::of_thread<jpeg_decoder>().decode(file, options);
 }
 
 /// Decodes a part of a JPEG and resizes it to fill `pixels`, with a decoder that the thread keeps for its
@@ -242,7 +244,7 @@ template <class T>
 jpeg_header decode_jpeg_crop(std::span<const std::byte> file, detail::crop_chooser choose,
                              const image_view<T>& pixels, const resize_options& how = {},
                              const jpeg_options& options = {}) {
-  return detail::decoder_of_thread().decode_crop(file, choose, pixels, how, options);
+  return detail::of_thread<jpeg_decoder>().decode_crop(file, choose, pixels, how, options);
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

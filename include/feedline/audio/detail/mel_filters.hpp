@@ -23,9 +23,7 @@ inline double to_hertz(double mels, mel_scale scale) {
 class mel_filters {
  public:
   /// Filters for spectra of fft_length / 2 + 1 bins.
-  mel_filters(const mel_options& o, double max_frequency);
-
-  std::size_t size() const noexcept { return filters_.size(); }
+  explicit mel_filters(const mel_options& o);
 
   /// Applies the filters to two times four frames, in the order of power_spectrum. Calls give(mel, sum, sum)
   /// with the sums of each filter over the bins.

@@ -6,8 +6,8 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-FEEDLINE_INLINE mel_filters::mel_filters(const mel_options& o, double max_frequency) {
-  const double low = to_mels(o.min_frequency, o.scale), high = to_mels(max_frequency, o.scale);
+FEEDLINE_INLINE mel_filters::mel_filters(const mel_options& o) {
+  const double low = to_mels(o.min_frequency, o.scale), high = to_mels(o.max_frequency, o.scale);
   const double step = (high - low) / static_cast<double>(o.mels + 1);
   const auto place = [&](double mels) {
     return o.slopes == mel_slopes::mels ? mels : to_hertz(mels, o.scale);
