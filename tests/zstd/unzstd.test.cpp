@@ -126,6 +126,15 @@ TEST_CASE("data that are cut off, damaged, or followed by others are a problem a
                           std::to_string(zstd("one").size())) == 0);
 }
 
+TEST_CASE("damage of a block's header is a problem after all blocks before it") {
+  constexpr std::string_view frame("\x28\xb5\x2f\xfd\0\x58", 6), block("\x28\0\0first", 8),
+      damaged = "\xff\xff\xff";
+  const std::string file = std::string(frame).append(block).append(damaged);
+  for (const std::size_t step : {1000u, 5u, 1u})
+    for (const std::size_t piece : {1000u, 1u}) CHECK(open(file, step, piece).text == "first");
+  CHECK(open(file).problem.starts_with("the zstd data are damaged"));
+}
+
 TEST_CASE("a window of 128 MiB is read, and a larger one refused") {
   const std::string text = some_text(1000, 3);
   CHECK(open(with_window(zstd(text), 27)).text == text);

@@ -22,13 +22,14 @@ class zstd_text final : public text_stream {
     if (!load()) end("the file is empty");
   }
 
-  // After an error zstd doesn't report what it wrote in that call. So each call gets the input for one block, and none
-  // before all of the last one was written.
+  // After an error zstd doesn't report what it wrote in that call. So each call gets the input for one block, without the
+  // header of the next one, and none before all of the last one was written.
   std::size_t read(std::byte* to, std::size_t count) override {
     ZSTD_outBuffer out{to, count, 0};
     while (out.pos < out.size && !ended_) {
       const bool has_more = is_full_ || load();
-      ZSTD_inBuffer in{piece_.data(), is_full_ ? 0 : std::min(wanted_, piece_.size()), 0};
+      const std::size_t block = wanted_ > block_header ? wanted_ - block_header : wanted_;
+      ZSTD_inBuffer in{piece_.data(), is_full_ ? 0 : std::min(block, piece_.size()), 0};
       wanted_ = ::ZSTD_decompressStream(zstd_.get(), &out, &in);
       offset_ += in.pos;
       piece_ = piece_.subspan(in.pos);
@@ -52,6 +53,7 @@ class zstd_text final : public text_stream {
 
  private:
   static constexpr std::size_t first_wanted = 5; // the beginning of a frame, which says how it continues
+  static constexpr std::size_t block_header = 3; // which zstd wants together with the block before
 
   struct end_of_zstd {
     void operator()(ZSTD_DCtx* z) const noexcept { ::ZSTD_freeDCtx(z); }
@@ -88,7 +90,7 @@ class zstd_text final : public text_stream {
   compressed_rest rest_;              // after it
   std::size_t offset_ = 0;            // of the first byte that was not read yet
   std::size_t frame_ = 0;             // where the current frame begins
-  std::size_t wanted_ = first_wanted; // bytes, for the next block
+  std::size_t wanted_ = first_wanted; // bytes, for the next block and the header after it
   bool is_full_ = false;              // there may be more to write than fitted
   bool ended_ = false;
   std::string problem_;
