@@ -6,9 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include <feedline/detail/tar_header.hpp>
 
 namespace feedline::test {
 
@@ -135,5 +138,25 @@ class tar_writer {
   tar_dialect dialect_;
   std::string text_;
 };
+
+/// Corrects the checksums of an archive's headers, up to one without a valid size.
+inline void mend_tar(std::span<char> archive) {
+  while (archive.size() >= 512) {
+    const auto block = archive.first(512);
+    const std::string_view text(block.data(), block.size());
+    const auto size = feedline::detail::tar_header(text).size();
+    if (!size || text.find_first_not_of('\0') == text.npos) return;
+    std::fill_n(block.begin() + 148, 8, ' ');
+    std::uint64_t sum = 0;
+    for (const char c : block) sum += static_cast<unsigned char>(c);
+    const std::string digits = tar_header_block::octal(sum, 6);
+    std::copy(digits.begin(), digits.end(), block.begin() + 148);
+    block[154] = '\0';
+    archive = archive.subspan(512);
+    const std::size_t whole = (archive.size() + 511) / 512 * 512;
+    archive = archive.subspan(
+        std::min<std::size_t>(archive.size(), *size > whole ? whole : (*size + 511) / 512 * 512));
+  }
+}
 
 } // namespace feedline::test
