@@ -261,6 +261,40 @@ TEST_CASE("A hang of a source is reported with the step in which it happened") {
 
 namespace {
 
+/// Nine files of one number each, which ranks divide.
+struct single_files {
+  static constexpr fl::source_traits traits{.splits_files_by_rank = true};
+
+  void start_epoch(const fl::epoch& e) {
+    const bool divides = !e.rank.by_sample || !asks_for_samples;
+    at = divides ? e.rank.number : 0;
+    step = divides ? e.rank.world_size : 1;
+  }
+
+  std::optional<int> next() {
+    if (at >= 9) return std::nullopt;
+    last = at;
+    at += step;
+    return static_cast<int>(last);
+  }
+
+  std::uint64_t index() const { return last; }
+
+  bool asks_for_samples;
+  std::uint64_t at = 0, step = 1, last = 0;
+};
+
+} // namespace
+
+TEST_CASE("A source that divides its files among ranks that divide samples is found") {
+  check_source([] { return single_files{true}; });
+  const std::string text = broken_promises([] { check_source([] { return single_files{false}; }); });
+  INFO(text);
+  CHECK(says(text, "Ranks divide each epoch: no rank of 2 with by_sample yields sample"));
+}
+
+namespace {
+
 struct only_next {
   std::optional<std::string> next() {
     return left > 0 ? std::optional(std::string(left--, 'x')) : std::nullopt;

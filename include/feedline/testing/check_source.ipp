@@ -384,28 +384,33 @@ FEEDLINE_INLINE void source_run_checks::ranks() {
   std::map<std::pair<std::uint64_t, std::uint32_t>, int> expected;
   for (const step& s : checks_.reference())
     if (s.is == step::kind::item) ++expected[{s.id.index, s.id.epoch}];
-  for (const std::uint32_t count : {2u, 3u}) {
-    auto left = expected;
-    for (std::uint32_t number = 0; number < count; ++number) {
-      seen_.doing("ran rank " + std::to_string(number) + " of " + std::to_string(count));
-      run_order o = checks_.order();
-      o.rank = {number, count, remainder::keep};
-      for (const step& s : checks_.run(o)) {
-        const std::string where = "rank " + std::to_string(number) + " of " + std::to_string(count);
-        if (s.is == step::kind::error)
-          return seen_.broken("Ranks divide each epoch: " + where + " fails with " + s.message + ".");
-        if (s.is == step::kind::item && --left[{s.id.index, s.id.epoch}] < 0)
-          return seen_.broken(
-              "Ranks divide each epoch: " + where + " yields " + text_of_step(s, runs_.texts()) +
-              ", which another rank yields too. Every rank must compute the same order of an epoch.");
+  for (const bool by_sample : {false, true})
+    for (const std::uint32_t count : {2u, 3u}) {
+      const std::string ranks = std::to_string(count) + (by_sample ? " with by_sample" : "");
+      const std::string advice = by_sample
+                                     ? "If epoch::rank has by_sample, a source must yield all its samples."
+                                     : "Every rank must compute the same order of an epoch.";
+      auto left = expected;
+      for (std::uint32_t number = 0; number < count; ++number) {
+        const std::string where = "rank " + std::to_string(number) + " of " + ranks;
+        seen_.doing("ran " + where);
+        run_order o = checks_.order();
+        o.rank = {
+            .number = number, .world_size = count, .remainder = remainder::keep, .by_sample = by_sample};
+        for (const step& s : checks_.run(o)) {
+          if (s.is == step::kind::error)
+            return seen_.broken("Ranks divide each epoch: " + where + " fails with " + s.message + ".");
+          if (s.is == step::kind::item && --left[{s.id.index, s.id.epoch}] < 0)
+            return seen_.broken("Ranks divide each epoch: " + where + " yields " +
+                                text_of_step(s, runs_.texts()) + ", which another rank yields too. " +
+                                advice);
+        }
       }
+      for (const auto& [id, times] : left)
+        if (times > 0)
+          return seen_.broken("Ranks divide each epoch: no rank of " + ranks + " yields " +
+                              text_of_occasion({id.first, id.second}) + ". " + advice);
     }
-    for (const auto& [id, times] : left)
-      if (times > 0)
-        return seen_.broken("Ranks divide each epoch: none of " + std::to_string(count) + " ranks yields " +
-                            text_of_occasion({id.first, id.second}) +
-                            ". Every rank must compute the same order of an epoch.");
-  }
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::testing::detail
