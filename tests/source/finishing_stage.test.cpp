@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <feedline/feedline.hpp>
+#include <feedline/testing/check_source.hpp>
 
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
@@ -101,6 +102,8 @@ void check_equal(F combine, std::size_t first, std::size_t second) {
     for (const fl::failure& f : whole.failures()) same.push_back(f.message);
     CHECK(same == failures);
   }
+  fl::testing::check_source([=] { return combine(part<true>(20, 'a', first), part<true>(11, 'b', second)); },
+                            {.places = 6});
 }
 
 } // namespace

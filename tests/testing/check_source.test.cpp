@@ -2,6 +2,7 @@
 // Every kind of mistake in a source is found, with a sentence that names it.
 #include <feedline/testing/check_source.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -226,6 +227,18 @@ TEST_CASE("Incomplete epochs are found") {
   CHECK(says(found(slip::loses_one_in_second_epoch),
              "Every epoch yields every sample once: epoch 1 lacks 1 samples of earlier ones"));
   CHECK(says(found(slip::differs_on_ranks), "Ranks divide each epoch"));
+}
+
+TEST_CASE("A part with workers whose results depend on more than the sample is found") {
+  const std::string text = broken_promises([] {
+    const auto calls = std::make_shared<std::atomic<int>>(0);
+    check_source([calls] {
+      const auto counted = [calls](int n) { return 10 * n + (*calls)++; };
+      return fl::concat(fl::from(count_to(5)) | fl::map(counted, fl::workers{2}), fl::from(count_to(3)));
+    });
+  });
+  INFO(text);
+  CHECK(says(text, "The same seed yields the same items: a second run yields other items"));
 }
 
 TEST_CASE("A source with an unreadable sample is checked as thoroughly as another") {
