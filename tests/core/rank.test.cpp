@@ -15,12 +15,14 @@
 #include <vector>
 
 #include <feedline/feedline.hpp>
+#include <feedline/source/tar.hpp>
 
 #include "support/catch.hpp"
 #include "support/leave_and_resume.hpp"
 #include "support/numbers.hpp"
 #include "support/refusing.hpp"
 #include "support/rounds.hpp"
+#include "support/tar_writer.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
 #include "support/watchdog.hpp"
@@ -435,42 +437,47 @@ TEST_CASE("Ranks share the files of a source that reads them in order") {
   CHECK(throws_saying<fl::pipeline_error>("5 files can't be divided among 6 ranks", [&] { loader.next(); }));
 }
 
-TEST_CASE("Ranks share the samples of files by option, also of fewer files than ranks") {
-  const watchdog guard("samples of ranks");
-  const temporary_folder folder;
-  // Up to three files, of different sizes.
-  const auto numbers = [&](std::size_t size) {
-    const std::string names = folder.path() + "/" + std::to_string(size) + "-";
-    for (std::size_t n = 0; n < size; ++n) {
-      const std::string name = names + std::to_string(n < size / 2 ? 0 : n < size - 1 ? 1 : 2) + ".txt";
-      std::ofstream(name, n == 0 || n == size / 2 || n == size - 1 ? std::ios::trunc : std::ios::app)
-          << n << "\n";
-    }
-    return fl::lines(names + "*.txt", {.max_line_bytes = 3});
-  };
-  const auto pipeline = [&](std::size_t size) { return numbers(size) | fl::map(number_of) | fl::batch(2); };
-  check_shares(pipeline, true);
+namespace {
 
-  const auto p = pipeline(12);
-  const auto rank = [](std::uint32_t number, std::uint32_t of) {
-    return fl::rank{.number = number, .world_size = of, .by_sample = true};
+/// The first `size` numbers as `text_of` writes them, in up to three files of different sizes.
+template <class F>
+std::string write_numbers(const temporary_folder& folder, std::size_t size, F text_of) {
+  const std::string name = std::to_string(size) + "-";
+  std::string files[3];
+  for (std::size_t n = 0; n < size; ++n)
+    files[n < size / 2 ? 0 : n < size - 1 ? 1 : 2] += text_of(static_cast<int>(n));
+  for (int file = 0; file < 3; ++file)
+    if (!files[file].empty()) folder.write(name + std::to_string(file), files[file]);
+  return folder / (name + "*");
+}
+
+fl::rank by_sample(std::uint32_t number, std::uint32_t of, fl::remainder rest = fl::remainder::drop) {
+  return {.number = number, .world_size = of, .remainder = rest, .by_sample = true};
+}
+
+/// Checks ranks that divide samples. `make` makes batches of two numbers, which it reads from at most three files.
+template <class Make>
+void check_by_sample(const Make& make) {
+  check_shares(make, true);
+  const auto p = make(12);
+  const auto flat = [](const std::vector<std::vector<int>>& batches) {
+    std::vector<int> all;
+    for (const auto& b : batches) all.insert(all.end(), b.begin(), b.end());
+    return all;
   };
-  for (const std::uint32_t of : {2u, 5u}) {
-    const auto stream = [&](const fl::rank& r) {
-      std::vector<int> all;
-      for (const auto& b : batches_of(p.infinite({.seed = 1, .rank = r}), 20))
-        all.insert(all.end(), b.begin(), b.end());
-      return all;
-    };
-    const auto alone = stream({}); // with another order of the files in each epoch
+  const auto stream = [&](const fl::rank& r) {
+    return flat(batches_of(p.infinite({.seed = 1, .rank = r}), 20));
+  };
+  const auto alone = stream({}); // with another order of the files in each epoch
+  for (const std::uint32_t of : {2u, 5u})
     for (std::uint32_t r = 0; r < of; ++r) {
-      const auto mine = stream(rank(r, of));
+      const auto mine = stream(by_sample(r, of));
       for (std::size_t i = 0; i * of + r < alone.size(); ++i) CHECK(mine[i] == alone[i * of + r]);
       for (std::size_t cut = 0; cut < 9; ++cut) {
-        auto loader = p.infinite({.seed = 1, .rank = rank(r, of)});
+        auto loader = p.infinite({.seed = 1, .rank = by_sample(r, of)});
         for (std::size_t i = 0; i < cut; ++i) loader.next();
         const auto left = fl::checkpoint::from_bytes(loader.checkpoint().to_bytes());
-        const auto next = p.infinite({.seed = 1, .rank = rank(r, of), .resume = left}).next();
+        const auto next = p.infinite({.seed = 1, .rank = by_sample(r, of), .resume = left}).next();
         CHECK(std::vector(next->values().begin(), next->values().end()) ==
               std::vector(mine.begin() + static_cast<std::ptrdiff_t>(2 * cut),
                           mine.begin() + static_cast<std::ptrdiff_t>(2 * cut) + 2));
@@ -480,13 +487,38 @@ TEST_CASE("Ranks share the samples of files by option, also of fewer files than 
             }));
       }
     }
-  }
+  for (const fl::remainder rest : {fl::remainder::drop, fl::remainder::wrap, fl::remainder::keep})
+    for (std::uint32_t r = 0; r < 5; ++r) {
+      const auto all = batches_of(p.finite({.seed = 1, .epochs = 3, .rank = by_sample(r, 5, rest)}));
+      for (std::size_t cut = 0; cut <= all.size(); ++cut) {
+        INFO(static_cast<int>(rest) << ", rank " << r << ", after " << cut << " batches");
+        auto loader = p.finite({.seed = 1, .epochs = 3, .rank = by_sample(r, 5, rest)});
+        for (std::size_t i = 0; i < cut; ++i) loader.next();
+        const auto left =
+            batches_of(p.finite({.epochs = 3, .rank = by_sample(r, 5, rest), .resume = loader.checkpoint()}));
+        CHECK(left == std::vector(all.begin() + static_cast<std::ptrdiff_t>(cut), all.end()));
+      }
+    }
+}
+
+} // namespace
+
+TEST_CASE("Ranks share the samples of files by option, also of fewer files than ranks") {
+  const watchdog guard("samples of ranks");
+  const temporary_folder folder;
+  const auto line_of = [](int n) { return std::to_string(n) + "\n"; };
+  const auto pipeline = [&](std::size_t size) {
+    return fl::lines(write_numbers(folder, size, line_of), {.max_line_bytes = 3}) | fl::map(number_of) |
+           fl::batch(2);
+  };
+  check_by_sample(pipeline);
 
   // A line that is too long fails at one rank.
-  std::ofstream(folder.path() + "/12-2.txt") << "10\ntoo long\n12\n13\n14\n";
+  const auto p = pipeline(12);
+  folder.write("12-2", "10\ntoo long\n12\n13\n14\n");
   std::size_t failures = 0, samples = 0;
   for (std::uint32_t r = 0; r < 4; ++r) {
-    auto loader = p.finite({.on_error = fl::on_error::skip, .rank = rank(r, 4)});
+    auto loader = p.finite({.on_error = fl::on_error::skip, .rank = by_sample(r, 4)});
     while (const auto b = loader.next()) samples += b->size();
     failures += loader.failures().size();
   }
@@ -495,7 +527,23 @@ TEST_CASE("Ranks share the samples of files by option, also of fewer files than 
 
   // Where positions are dealt out it changes nothing.
   const auto shuffled = fl::from(iota(20)) | fl::global_shuffle() | fl::batch(2);
-  CHECK(samples_of_rank(shuffled, rank(1, 2)) == samples_of_rank(shuffled, {1, 2}));
+  CHECK(samples_of_rank(shuffled, by_sample(1, 2)) == samples_of_rank(shuffled, {1, 2}));
+}
+
+TEST_CASE("Ranks share the records of files and the samples of shards by option") {
+  const watchdog guard("records and shards of ranks");
+  const temporary_folder folder;
+  const auto bytes_of = [](int n) { return std::string(reinterpret_cast<const char*>(&n), sizeof n); };
+  check_by_sample([&](std::size_t size) {
+    return fl::records<int>(write_numbers(folder, size, bytes_of)) | fl::batch(2);
+  });
+  const auto members_of = [](int n) {
+    return tar_writer().add(std::to_string(n) + ".txt", "").add(std::to_string(n) + ".cls", "").open();
+  };
+  const auto key_of = [](const fl::tar_sample& s) { return std::stoi(std::string(s.key())); };
+  check_by_sample([&](std::size_t size) {
+    return fl::tar_samples(write_numbers(folder, size, members_of)) | fl::map(key_of) | fl::batch(2);
+  });
 }
 
 namespace {
