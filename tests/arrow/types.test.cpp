@@ -488,13 +488,18 @@ struct event {
   sys_time<std::chrono::microseconds> time;
   std::string price;
   std::vector<std::pair<std::string_view, std::int64_t>> counts;
+  std::span<const std::byte> bytes;
+  std::string_view kind;
 };
 
-using plain_event = std::tuple<std::string, std::array<float, 3>, std::int64_t, std::string, std::int64_t>;
+using plain_event = std::tuple<std::string, std::array<float, 3>, std::int64_t, std::string, std::int64_t,
+                               std::string, std::string>;
 
 constexpr auto to_plain = [](const fl::arrow_row<event>& row) {
   return plain_event(std::string(row->name), row->place, row->time.time_since_epoch().count(), row->price,
-                     row->counts.at(0).second);
+                     row->counts.at(0).second,
+                     std::string(reinterpret_cast<const char*>(row->bytes.data()), row->bytes.size()),
+                     std::string(row->kind));
 };
 
 arrow_part named(std::string name, arrow_part part) {
@@ -503,23 +508,33 @@ arrow_part named(std::string name, arrow_part part) {
 }
 
 std::string events(int begin, int end, bool is_file) {
+  arrow_part kind = text_part("kind");
+  kind.dictionary = 4;
   arrow_writer writer({named("name", views), named("place", three_floats),
                        named("time", of_unit(type_kind::timestamp, 2, 64, "UTC")),
-                       named("price", decimal_part(64, 2)), named("counts", map_part)});
+                       named("price", decimal_part(64, 2)), named("counts", map_part),
+                       named("bytes", part_of(type_kind::binary_view)), kind});
   for (int i = begin; i < end; i += 5) { // 5 rows in each batch
-    texts names, keys;
+    texts names, keys, bytes;
     std::vector<std::optional<float>> places;
     std::vector<std::int32_t> offsets{0};
     std::vector<std::optional<std::int64_t>> numbers;
+    std::vector<std::optional<std::int32_t>> kinds;
     for (int row = i; row < i + 5; ++row) {
       names.push_back("event number " + std::to_string(row));
       keys.push_back("k");
       numbers.push_back(row);
       for (int k = 0; k < 3; ++k) places.push_back(static_cast<float>(row + k));
       offsets.push_back(row - i + 1);
+      bytes.push_back(std::string(static_cast<std::size_t>(row), 'b'));
+      kinds.push_back(row % 2 + (is_file ? (i - begin) / 5 * 2 : 0));
     }
+    // Each batch adds two texts to the dictionary of a file, and replaces that of a stream.
+    writer.dictionary(4, text_data({"kind " + std::to_string(i), "kind " + std::to_string(i + 1)}),
+                      is_file && i > begin);
     writer.batch({view_data(names), fixed_list_data(std::vector<bool>(5, true), number_data(places)),
-                  number_data(numbers), number_data(numbers), map_data(offsets, keys, numbers)});
+                  number_data(numbers), number_data(numbers), map_data(offsets, keys, numbers),
+                  view_data(bytes), number_data(kinds)});
   }
   return is_file ? writer.file() : writer.stream();
 }
@@ -529,12 +544,13 @@ std::string events(int begin, int end, bool is_file) {
 TEST_CASE("rows with these types keep the promises of a source, in order and by position") {
   const temporary_folder folder;
   for (int i = 0; i < 3; ++i) folder.write(std::to_string(i), events(10 * i, 10 * i + 10, i == 1));
-  const std::vector<std::string> columns{"name", "place", "time", "price", "counts"};
+  const std::vector<std::string> columns{"name", "place", "time", "price", "counts", "bytes", "kind"};
   const auto make = [&] { return fl::arrow_rows<event>({folder / "?"}, columns); };
   auto source = make().source();
   source.start_epoch({});
-  CHECK(to_plain(*source.next()) == plain_event("event number 0", {0, 1, 2}, 0, "0.00", 0));
-  CHECK(to_plain(source.indexed().at(17)) == plain_event("event number 17", {17, 18, 19}, 17, "0.17", 17));
+  CHECK(to_plain(*source.next()) == plain_event("event number 0", {0, 1, 2}, 0, "0.00", 0, "", "kind 0"));
+  CHECK(to_plain(source.indexed().at(17)) ==
+        plain_event("event number 17", {17, 18, 19}, 17, "0.17", 17, std::string(17, 'b'), "kind 16"));
   CHECK_FALSE(make().source().max_item_bytes()); // texts and vectors are copies
   fl::testing::check_source(make, {}, to_plain);
   fl::testing::check_source([&] { return make() | fl::global_shuffle(); }, {}, to_plain);

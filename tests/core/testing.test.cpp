@@ -112,6 +112,7 @@ TEST_CASE("lines, interleaved lines, records and files") {
     test_source([=] { return fl::lines(paths, {.max_line_bytes = most}); }, {.has_budget = most > 0});
   test_source([=] { return fl::lines(paths) | fl::interleave(2); });
   test_source([=] { return fl::indexed_lines(paths, {.keep_index = true}); });
+  test_source([=] { return fl::indexed_lines(paths) | fl::global_shuffle(); });
   const std::vector<std::string> binary{folder.write("a.bin", "aaaabbbbcccc"), folder.write("b.bin", ""),
                                         folder.write("c.bin", "ddddeeee")};
   test_source([=] { return fl::records<std::array<char, 4>>(binary); }, {.has_budget = true});

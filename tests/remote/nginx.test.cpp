@@ -7,6 +7,7 @@
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/prefetch.hpp>
 #include <feedline/stage/shuffle.hpp>
+#include <feedline/testing/check_source.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -104,6 +105,17 @@ TEST_CASE("A run over shards behind nginx is shuffled as one over files, and res
   for (auto& text : collect(remote.finite({.seed = 7, .epochs = 2, .resume = earlier.checkpoint()})))
     got.push_back(std::move(text));
   CHECK(got == local);
+}
+
+TEST_CASE("Shards behind nginx keep the promises of a source") {
+  if (is_left_out()) return;
+  const served all;
+  for (int n = 0; n < 3; ++n)
+    all.folder.write("few-" + std::to_string(n) + ".tar", fl::test::pairs(3 + n, 10 * n).closed());
+  const auto store = fl::remote({.part_bytes = 4096}); // smaller than a shard
+  for (const std::string& place : {all.server->url(), all.server->tls_url()})
+    fl::testing::check_source([=] { return fl::tar_samples(place + "few-{0..2}.tar", {.remote = store}); },
+                              {.places = 6}, contents);
 }
 
 TEST_CASE("Shards on a server without ranges are read in order, if a part can have a whole shard") {

@@ -7,9 +7,11 @@
 #include <feedline/stage/filter.hpp>
 #include <feedline/stage/flat_map.hpp>
 #include <feedline/stage/map.hpp>
+#include <feedline/stage/prefetch.hpp>
 #include <feedline/stage/shuffle.hpp>
 #include <feedline/stage/take.hpp>
 #include <feedline/stage/tap.hpp>
+#include <feedline/testing/check_stage.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -138,6 +140,12 @@ TEST_CASE("resumed runs continue exactly, with a filled cache and without") {
         return fl::from(count_to(static_cast<int>(d(1, 60)))) | fl::flat_map(parts) |
                fl::map(check, fl::name{"check"}) | fl::tap([](int) {}) | kept | fl::batch(d(1, 7));
       });
+  // A queue, so that the failures of the check, upstream of it, aren't cached.
+  const auto make = [] {
+    return fl::prefetch(1) | fl::flat_map(twice_and_text, fl::workers{2}) |
+           fl::cache({.memory_bytes = plenty});
+  };
+  fl::testing::check_stage(make, count_to(13), {.places = 6});
 }
 
 TEST_CASE("one sample can be replayed, from the cache or not") {

@@ -3,6 +3,7 @@
 
 #include <feedline/source/lines.hpp>
 #include <feedline/stage/map.hpp>
+#include <feedline/testing/check_source.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -220,7 +221,7 @@ TEST_CASE("a run with a memory budget counts the largest window") {
   CHECK(source.source().bytes_held() < std::size_t{130} << 20);
 }
 
-TEST_CASE("Resumed: lines of zstd files") {
+TEST_CASE("Resumed: lines of zstd files, which keep the promises of a source") {
   const temporary_folder folder;
   for (std::uint64_t i = 0; i < 3; ++i)
     folder.write(std::to_string(i),
@@ -229,4 +230,7 @@ TEST_CASE("Resumed: lines of zstd files") {
     return lines_of(folder / "?", {.max_line_bytes = d(40, 60), .decompress = {fl::unzstd_stream}},
                     c.workers);
   });
+  fl::testing::check_source(
+      [&] { return fl::lines(folder / "?", {.max_line_bytes = 50, .decompress = {fl::unzstd_stream}}); },
+      {.places = 8, .has_budget = true});
 }
