@@ -1,15 +1,27 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Files that are written whole or not at all.
+#include <cerrno>
 #include <cstddef>
+#include <cstdint>
+#include <cstdio>
 #include <initializer_list>
 #include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
+#include <system_error>
 #include <utility>
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <feedline/detail/open_file.hpp>
+#include <feedline/detail/readable_text.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -19,12 +31,24 @@ class file_draft {
  public:
   /// The right to write to the draft with that path. If another one has it, returns nothing, or waits for it. Throws
   /// std::system_error that names the draft if it can't be made.
-  static std::optional<file_draft> begin(const std::string& path, bool wait = false);
+  static std::optional<file_draft> begin(const std::string& path, bool wait = false) {
+    for (;;) {
+      open_file file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+      if (!file) throw std::system_error(errno, std::generic_category(), readable(path));
+      if (!file.lock(wait) && errno == EWOULDBLOCK) return {};
+      if (!is_at(file, path)) continue; // the one before has just finished
+      return file_draft(path, std::move(file));
+    }
+  }
 
   /// Removes a draft that was found at that path, if nobody writes it.
-  static void remove_if_abandoned(const open_file& found, const std::string& path) noexcept;
+  static void remove_if_abandoned(const open_file& found, const std::string& path) noexcept {
+    // Its writer may have kept it since, and another one begun the same part.
+    if (found.lock(false) && is_at(found, path)) ::unlink(path.c_str());
+  }
 
-  file_draft(file_draft&& other) noexcept;
+  file_draft(file_draft&& other) noexcept
+      : path_(std::exchange(other.path_, {})), file_(std::move(other.file_)) {}
 
   file_draft& operator=(file_draft&& other) noexcept {
     std::swap(path_, other.path_);
@@ -33,21 +57,65 @@ class file_draft {
   }
 
   /// Removes it, unless it was kept.
-  ~file_draft();
+  ~file_draft() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+    if (file_) file_.unlock(); // before it is closed, which wakes those that wait
+  }
 
   /// Waits until the thread that has the right now has finished. False after a stop. Throws std::system_error if the
   /// system has no means to wait.
-  static bool wait(const std::string& path, const std::stop_token& stop);
+  static bool wait(const std::string& path, const std::stop_token& stop) {
+    const open_file file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (!file) return true;
+    const open_file closings(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)), stops(::eventfd(0, EFD_CLOEXEC));
+    if (!closings || !stops || ::inotify_add_watch(closings.number(), path.c_str(), IN_CLOSE) < 0) {
+      if (errno == ENOENT) return true;
+      throw std::system_error(errno, std::generic_category(), readable(path));
+    }
+    const auto wake = [&] { ::eventfd_write(stops.number(), 1); };
+    const std::stop_callback<decltype(wake)> at_stop(stop, wake);
+    while (!file.lock(false)) {
+      ::pollfd both[] = {{closings.number(), POLLIN, 0}, {stops.number(), POLLIN, 0}};
+      ::poll(both, 2, -1);
+      if (stop.stop_requested()) return false;
+      char events[4096];
+      while (::read(closings.number(), events, sizeof events) > 0) continue;
+      // The system reports that a process which ends closes its file, and only then releases the lock.
+      // No event tells of the release, and a wait for the lock itself couldn't be stopped.
+      for (int attempt = 0; attempt < 100 && !file.lock(false); ++attempt)
+        if (::poll(&both[1], 1, 1) > 0) return false;
+    }
+    file.unlock();
+    return true;
+  }
 
   /// Writes these bytes, one span after another, and gives the file that name. With `on_disk`, the bytes are on the disk
   /// before. Returns 0 or an errno value.
   int keep(const std::string& as, std::initializer_list<std::span<const std::byte>> bytes,
-           bool on_disk = false);
+           bool on_disk = false) {
+    int failed = file_.resize(0); // a process that was killed may have left something
+    std::uint64_t written = 0;
+    for (const std::span<const std::byte> part : bytes) {
+      if (failed == 0) failed = file_.write(part.data(), part.size(), written);
+      written += part.size();
+    }
+    // Otherwise the name might reach the disk before the bytes, and after a crash of the machine both would be lost.
+    if (failed == 0 && on_disk && ::fsync(file_.number()) != 0) failed = errno;
+    if (failed == 0 && std::rename(path_.c_str(), as.c_str()) != 0) failed = errno;
+    if (failed == 0) path_.clear();
+    return failed;
+  }
 
  private:
-  file_draft(std::string path, open_file file);
+  file_draft(std::string path, open_file file) : path_(std::move(path)), file_(std::move(file)) {}
 
-  static bool is_at(const open_file& file, const std::string& path) noexcept;
+  static bool is_at(const open_file& file, const std::string& path) noexcept {
+    struct stat here {
+    }, there{};
+
+    return ::fstat(file.number(), &here) == 0 && ::stat(path.c_str(), &there) == 0 &&
+           here.st_ino == there.st_ino && here.st_dev == there.st_dev;
+  }
 
   std::string path_; // empty: it was kept
   open_file file_;
@@ -55,10 +123,9 @@ class file_draft {
 
 /// Replaces the file with that name, which stays until the new one is on the disk. Its draft is `PATH.draft`. Throws
 /// std::system_error that names the file.
-void replace_file(const std::string& path, std::span<const std::byte> bytes);
+inline void replace_file(const std::string& path, std::span<const std::byte> bytes) {
+  if (const int failed = file_draft::begin(path + ".draft", true)->keep(path, {bytes}, true); failed != 0)
+    throw std::system_error(failed, std::generic_category(), path);
+}
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
-
-#ifndef FEEDLINE_COMPILED
-#include <feedline/detail/file_draft.ipp>
-#endif

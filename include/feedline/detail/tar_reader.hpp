@@ -2,7 +2,6 @@
 #pragma once
 // Finds the members of a TAR archive: v7, ustar, GNU and pax headers. In an archive in memory it reads only the
 // headers; names and contents are views of the archive.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -29,7 +28,9 @@ struct tar_member {
   std::uint64_t contents = 0; ///< offset of its bytes
   std::uint64_t size = 0;     ///< how many bytes it has
 
-  std::string full_name() const;
+  std::string full_name() const {
+    return directory.empty() ? std::string(name) : std::string(directory).append("/").append(name);
+  }
 };
 
 enum class tar_status {
@@ -82,10 +83,10 @@ class tar_memory {
   static void use_globals(const tar_overrides&) noexcept {}
 
   /// Why the part that was read ended before the end of the archive; empty if it didn't.
-  static std::string problem();
+  static std::string problem() { return {}; }
 
   /// The same, after reading the rest.
-  static std::string problem_to_the_end();
+  static std::string problem_to_the_end() { return {}; }
 
   /// Returns the owner of the memory of a sample that begins with the last member read. `file` is the archive's
   /// file.
@@ -375,7 +376,3 @@ class basic_tar_reader {
 using tar_reader = basic_tar_reader<tar_memory>;
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
-
-#ifndef FEEDLINE_COMPILED
-#include <feedline/detail/tar_reader.ipp>
-#endif
