@@ -6,14 +6,21 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include <feedline/core/random.hpp>
+#include <feedline/detail/file_search.hpp>
 #include <feedline/detail/mapped_file.hpp>
+#include <feedline/detail/readable_text.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/file_patterns.hpp>
 #include <feedline/source/object_store.hpp>
@@ -25,24 +32,57 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 class object_list {
  public:
   /// `names`: empty where the file isn't an object.
-  object_list(std::shared_ptr<object_store> store, std::vector<std::string> names, const file_order& files);
+  object_list(std::shared_ptr<object_store> store, std::vector<std::string> names, const file_order& files)
+      : store_(std::move(store)), names_(std::move(names)), files_(files), versions_(names_.size()) {}
 
-  bool has(std::size_t number) const noexcept;
+  bool has(std::size_t number) const noexcept { return !names_[number].empty(); }
 
   std::size_t size() const noexcept { return names_.size(); }
 
-  object_store& store() const noexcept;
+  object_store& store() const noexcept { return *store_; }
 
   /// The name for messages.
-  const std::string& shown(std::size_t number) const noexcept;
+  const std::string& shown(std::size_t number) const noexcept { return files_.names()[number]; }
 
   /// Begins to read a part of an object. What the store throws, get() throws. Throws nothing but std::bad_alloc.
-  std::unique_ptr<object_read> read(std::size_t number, std::uint64_t offset, std::size_t count) const;
+  std::unique_ptr<object_read> read(std::size_t number, std::uint64_t offset, std::size_t count) const {
+    struct failed_read final : object_read {
+      bool ready() const override { return true; }
+
+      object_part get(const std::stop_token&) override { std::rethrow_exception(failure); }
+
+      std::exception_ptr failure;
+    };
+
+    auto failed = std::make_unique<failed_read>();
+    try {
+      if (auto begun = store_->read(names_[number], offset, count, known(number))) return begun;
+      throw object_error(shown(number) + ": its store began no read at offset " + std::to_string(offset));
+    } catch (...) {
+      failed->failure = std::current_exception();
+    }
+    return failed;
+  }
 
   /// Waits for that part. Throws object_error, also if the object has changed since it was first read, or if
   /// the part isn't complete.
   object_part get(std::size_t number, std::uint64_t offset, std::size_t count, object_read& read,
-                  const std::stop_token& stop);
+                  const std::stop_token& stop) {
+    object_part part = [&] {
+      if (read.ready()) return read.get(stop);
+      const wait_time timer(waited_ns_);
+      return read.get(stop);
+    }();
+    const std::uint64_t size = part.object.bytes;
+    const std::uint64_t there = offset < size ? std::min<std::uint64_t>(count, size - offset) : 0;
+    const auto fail = [&](const std::string& what) { throw object_error(shown(number) + ": " + what); };
+    if (has_too_many_blocks(size)) fail(too_many_blocks);
+    if (!saw(number, part.object)) fail("has changed since it was first read");
+    if (part.bytes.size() != there)
+      fail("its store returned " + std::to_string(part.bytes.size()) + " bytes instead of " +
+           std::to_string(there) + " at offset " + std::to_string(offset));
+    return part;
+  }
 
   /// Reads the whole of an object beside a listed one, whose name has this ending; nothing if there is none, if it can't
   /// be read, or if `accepts(part)` refuses its first part.
@@ -73,11 +113,32 @@ class object_list {
   }
 
   /// The name and the version of an object that was read before.
-  named_version version(std::size_t number) const;
+  named_version version(std::size_t number) const {
+    const std::optional<object_info> version = known(number);
+    if (!version) return {shown(number), 0, 0};
+    return {shown(number), version->bytes, stable_hash(version->version)};
+  }
 
   /// A hash of the first `extent` files as listed, of objects with their versions: asks the store for those that
   /// weren't read yet. Throws object_error if it can't say, also after a stop, and outage_error if it doesn't answer.
-  std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop);
+  std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop) {
+    std::vector<std::pair<std::size_t, std::unique_ptr<object_read>>> asked;
+    for (std::size_t i = 0; i < std::min<std::uint64_t>(extent, size()); ++i)
+      if (has(i) && !known(i)) asked.emplace_back(i, read(i, 0, 0));
+    if (!asked.empty())
+      if (std::string outage = store_->outage(); !outage.empty()) throw outage_error(std::move(outage));
+    for (auto& [number, answer] : asked) {
+      try {
+        get(number, 0, 0, *answer, stop);
+      } catch (const object_missing&) { // as for a missing file, the hash below says so
+      }
+    }
+    return files_.fingerprint(extent, [this](std::size_t i) {
+      if (!has(i)) return fingerprint_of_file(files_.names()[i]);
+      const auto version = known(i);
+      return version ? key(stable_hash(shown(i)), version->bytes, stable_hash(version->version)) : 0;
+    });
+  }
 
  private:
   class wait_time {
@@ -88,17 +149,27 @@ class object_list {
 
     wait_time(const wait_time&) = delete;
 
-    ~wait_time();
+    ~wait_time() {
+      const std::chrono::nanoseconds time = clock::now() - began_;
+      sum_.fetch_add(static_cast<std::uint64_t>(time.count()), std::memory_order_relaxed);
+    }
 
    private:
     std::atomic<std::uint64_t>& sum_;
     const clock::time_point began_ = clock::now();
   };
 
-  std::optional<object_info> known(std::size_t number) const;
+  std::optional<object_info> known(std::size_t number) const {
+    const std::lock_guard lock(mutex_);
+    return versions_[number];
+  }
 
   // False if it isn't the version that was seen first.
-  bool saw(std::size_t number, const object_info& version);
+  bool saw(std::size_t number, const object_info& version) {
+    const std::lock_guard lock(mutex_);
+    if (!versions_[number]) versions_[number] = version;
+    return versions_[number] == version;
+  }
 
   const std::shared_ptr<object_store> store_;
   const std::vector<std::string> names_;
@@ -116,11 +187,44 @@ struct listed_files {
 
 /// Lists files and objects. A name that the store serves is that of an object, in which only braces are expanded.
 /// Throws as file_order does, and std::invalid_argument for a URL that no store serves.
-listed_files list_files_and_objects(const file_patterns& patterns, const char* source,
-                                    const std::shared_ptr<object_store>& store);
+inline listed_files list_files_and_objects(const file_patterns& patterns, const char* source,
+                                           const std::shared_ptr<object_store>& store) {
+  if (!store) {
+    for (const std::string& name : patterns.names())
+      if (const std::string_view scheme = scheme_of(name); !scheme.empty())
+        throw std::invalid_argument("feedline::" + std::string(source) + ": names that begin with " +
+                                    in_backticks(scheme) +
+                                    " need an object store: set .remote = feedline::remote(), which is in "
+                                    "feedline/remote.hpp of the component feedline::remote");
+    return {file_order(patterns, source)};
+  }
+  const auto shown = [&](const std::string& name) { return store->serves(name) ? store->shown(name) : name; };
+  const auto append = [&](std::vector<std::string>& names, const std::string& pattern) {
+    if (!store->serves(pattern)) {
+      if (const std::string_view scheme = scheme_of(pattern); !scheme.empty())
+        throw std::invalid_argument("feedline::" + std::string(source) +
+                                    ": the store that was given as .remote "
+                                    "doesn't serve names that begin with " +
+                                    in_backticks(scheme));
+      return append_files(names, pattern);
+    }
+    for (std::string& name : expand_braces(pattern, shown(pattern))) names.push_back(std::move(name));
+  };
+  std::vector<std::string> names = file_order::list(patterns, source, append, shown);
+  std::vector<std::string> files, objects(names.size());
+  std::vector<bool> is_object(names.size());
+  files.reserve(names.size());
+  bool has_any = false;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    files.push_back(shown(names[i]));
+    if (!store->serves(names[i])) continue;
+    objects[i] = std::move(names[i]);
+    is_object[i] = has_any = true;
+  }
+  file_order order(std::move(files), source, is_object);
+  if (!has_any) return {std::move(order)};
+  auto list = std::make_shared<object_list>(store, std::move(objects), order);
+  return {std::move(order), std::move(list)};
+}
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
-
-#ifndef FEEDLINE_COMPILED
-#include <feedline/source/detail/object_list.ipp>
-#endif

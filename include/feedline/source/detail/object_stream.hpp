@@ -5,12 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <span>
 #include <stop_token>
 #include <string>
+#include <utility>
 
+#include <feedline/core/failure.hpp>
 #include <feedline/source/detail/object_list.hpp>
 #include <feedline/source/object_store.hpp>
 
@@ -23,7 +26,8 @@ class object_stream {
   /// object_error, which ends the stream, and outage_error, which read(), skip() and view() pass on.
   using next_part = std::function<object_part(std::uint64_t offset)>;
 
-  object_stream(std::string name, next_part next, std::uint64_t begin, std::uint64_t end = ~std::uint64_t{0});
+  object_stream(std::string name, next_part next, std::uint64_t begin, std::uint64_t end = ~std::uint64_t{0})
+      : name_(std::move(name)), next_(std::move(next)), position_(begin), end_(end) {}
 
   /// What is read next.
   std::uint64_t position() const noexcept { return position_; }
@@ -76,7 +80,13 @@ class object_stream {
   }
 
   /// The next bytes, if they lie together in a part that may be kept: memory() keeps them. Null otherwise.
-  const std::byte* view(std::size_t count);
+  const std::byte* view(std::size_t count) {
+    if (count == 0 || !load() || count > rest_.size() || !part_.memory) return nullptr;
+    if (!part_.is_mapped && !lends_memory_) return nullptr;
+    const std::byte* const bytes = rest_.data();
+    advance(count);
+    return bytes;
+  }
 
   const std::shared_ptr<const void>& memory() const noexcept { return part_.memory; }
 
@@ -98,7 +108,26 @@ class object_stream {
   }
 
   // Makes rest_ contain the next byte. False at the end.
-  bool load();
+  bool load() {
+    if (!rest_.empty()) return true;
+    if (!problem_.empty() || has_ended()) return false;
+    part_ = {};
+    try {
+      part_ = next_(position_);
+    } catch (const std::exception& error) {
+      problem_ = error.what();
+      // Messages begin with the name already.
+      if (problem_.starts_with(name_ + ": ")) problem_.erase(0, name_.size() + 2);
+      if (problem_.empty()) problem_ = "it can't be read";
+      if (is_outage(std::current_exception())) throw; // the object isn't damaged
+      return false;
+    }
+    end_ = std::min(end_, part_.object.bytes);
+    rest_ = part_.bytes;
+    if (rest_.size() > end_ - std::min(end_, position_))
+      rest_ = rest_.first(static_cast<std::size_t>(end_ - position_));
+    return !rest_.empty();
+  }
 
   std::string name_; // for messages
   next_part next_;
@@ -121,12 +150,16 @@ class object_headers : public object_stream {
 
 /// Reads parts of `step` bytes, each when it is needed, but none beyond `end`. The first one may have been requested
 /// before.
-object_stream::next_part read_when_needed(std::shared_ptr<object_list> objects, std::size_t number,
-                                          std::size_t step, std::uint64_t end, std::stop_token stop,
-                                          std::shared_ptr<object_read> first = {});
+inline object_stream::next_part read_when_needed(std::shared_ptr<object_list> objects, std::size_t number,
+                                                 std::size_t step, std::uint64_t end, std::stop_token stop,
+                                                 std::shared_ptr<object_read> first = {}) {
+  return [=, objects = std::move(objects), stop = std::move(stop),
+          first = std::move(first)](std::uint64_t offset) mutable {
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(step, end - std::min(end, offset)));
+    const std::shared_ptr<object_read> read =
+        first ? std::exchange(first, nullptr) : objects->read(number, offset, count);
+    return objects->get(number, offset, count, *read, stop);
+  };
+}
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
-
-#ifndef FEEDLINE_COMPILED
-#include <feedline/source/detail/object_stream.ipp>
-#endif

@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The index of a TAR shard: where samples begin. Made by one pass over the headers; can be saved to a file.
-#include <cerrno>
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <feedline/core/random.hpp>
 #include <feedline/detail/mapped_file.hpp>
+#include <feedline/detail/readable_text.hpp>
 #include <feedline/source/detail/index_file.hpp>
 #include <feedline/source/detail/tar_shard.hpp>
+#include <feedline/source/detail/tar_shards.hpp>
 #include <feedline/source/tar_sample.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
-
-class open_tar_shard;
 
 /// The index of one shard.
 struct tar_index {
@@ -58,13 +60,20 @@ bool add_sample(Shard& shard, tar_index& index) {
 /// Reads the headers of a shard and records where its samples begin.
 class tar_scan {
  public:
-  tar_scan(std::shared_ptr<const mapped_file> file, const tar_settings& how);
+  tar_scan(std::shared_ptr<const mapped_file> file, const tar_settings& how)
+      : file_(std::move(file)), shard_(file_, how) {
+    index_.bytes = file_->bytes().size();
+    index_.modified_ns = file_->modified_ns();
+  }
 
   /// Steps over a sample, or an error instead of one. Returns false at the end.
   bool step() { return add_sample(shard_, index_); }
 
   /// The index of the samples so far.
-  const tar_index& index();
+  const tar_index& index() {
+    index_.globals = shard_.globals();
+    return index_;
+  }
 
  private:
   std::shared_ptr<const mapped_file> file_;
@@ -74,14 +83,37 @@ class tar_scan {
 
 /// Makes the index of a shard. A shard that can't be opened has one sample, which is an error. Throws
 /// std::runtime_error after a stop.
-tar_index scan_tar(const std::string& path, const tar_settings& how, const std::stop_token& stop = {});
+inline tar_index scan_tar(const std::string& path, const tar_settings& how,
+                          const std::stop_token& stop = {}) {
+  try {
+    const auto file = tar_shard::map(path, sharing::alone); // expect_jumps() mustn't affect other readers
+    file->expect_jumps();
+    tar_scan scan(file, how);
+    do throw_if_stopped(stop);
+    while (scan.step());
+    return scan.index();
+  } catch (const tar_error& error) {
+    tar_index index;
+    index.problem = error.what();
+    index.begins = {0};
+    return index;
+  }
+}
 
-[[noreturn]] void throw_no_sample(const std::string& shard, std::uint64_t begin);
+[[noreturn]] inline void throw_no_sample(const std::string& shard, std::uint64_t begin) {
+  throw tar_error(readable(shard) + ": no sample at offset " + std::to_string(begin) +
+                  ", although its index lists one: delete its .index, if there is one");
+}
 
 /// Reads the sample at a position of a shard that hasn't changed since it was indexed. Throws the same
 /// tar_error as reading the whole shard would for this sample.
-tar_sample sample_at(const std::shared_ptr<const mapped_file>& file, const tar_settings& how,
-                     const tar_index& index, std::size_t position);
+inline tar_sample sample_at(const std::shared_ptr<const mapped_file>& file, const tar_settings& how,
+                            const tar_index& index, std::size_t position) {
+  const std::uint64_t begin = index.begins[position];
+  auto sample = tar_shard(file, how.quiet(), {0, begin, index.usual_size, index.globals}).next();
+  if (!sample) throw_no_sample(file->path(), begin);
+  return *std::move(sample);
+}
 
 /// The words of an index file: 64 bits each, in the byte order of the machine. After these follow the
 /// globals, the begins, and a checksum of all words before it.
@@ -105,49 +137,134 @@ inline std::uint64_t index_fingerprint(std::uint64_t contents, bool hidden) noex
 }
 
 /// Without the checksum.
-std::vector<std::uint64_t> to_words(const tar_index& index);
+inline std::vector<std::uint64_t> to_words(const tar_index& index) {
+  std::vector<std::uint64_t> words{
+      tar_index_magic,    index.bytes,      static_cast<std::uint64_t>(index.modified_ns),
+      index.fingerprint,  index.usual_size, index.globals.size(),
+      index.begins.size()};
+  words.insert(words.end(), index.globals.begin(), index.globals.end());
+  words.insert(words.end(), index.begins.begin(), index.begins.end());
+  return words;
+}
 
 /// Returns nothing if the words are those of another index.
-std::optional<tar_index> from_words(std::span<const std::uint64_t> words);
+inline std::optional<tar_index> from_words(std::span<const std::uint64_t> words) {
+  if (words.size() < head_words || words[word_magic] != tar_index_magic) return {};
+  const std::uint64_t rest = words.size() - head_words;
+  const std::uint64_t globals = words[word_globals];
+  if (globals > rest || words[word_begins] != rest - globals) return {};
+  const auto lists = words.subspan(head_words, static_cast<std::size_t>(rest));
+  const auto middle = lists.begin() + static_cast<std::ptrdiff_t>(globals);
+  return tar_index{words[word_bytes],
+                   static_cast<std::int64_t>(words[word_modified]),
+                   words[word_fingerprint],
+                   words[word_usual],
+                   {lists.begin(), middle},
+                   {middle, lists.end()},
+                   {}};
+}
 
 /// The same for the bytes of an index file. Returns nothing also if they are incomplete or damaged.
-std::optional<tar_index> from_bytes(std::span<const std::byte> bytes);
+inline std::optional<tar_index> from_bytes(std::span<const std::byte> bytes) {
+  return from_words(words_of_index(bytes));
+}
 
 /// Whether bytes begin an index file of that size, for a shard of that size.
-bool is_begin_of_index(std::span<const std::byte> begin, std::uint64_t index_bytes,
-                       std::uint64_t shard_bytes);
+inline bool is_begin_of_index(std::span<const std::byte> begin, std::uint64_t index_bytes,
+                              std::uint64_t shard_bytes) {
+  std::array<std::uint64_t, head_words> head{};
+  if (begin.size() < sizeof head) return false;
+  std::memcpy(head.data(), begin.data(), sizeof head);
+  const std::uint64_t most = index_bytes / 8; // also of each number, so that the sum doesn't overflow
+  return head[word_magic] == tar_index_magic && head[word_bytes] == shard_bytes &&
+         head[word_globals] < most && head[word_begins] < most &&
+         8 * (head_words + head[word_globals] + head[word_begins] + 1) == index_bytes;
+}
 
 /// Returns nothing if the file is missing, incomplete or damaged.
-std::optional<tar_index> read_tar_index(const std::string& path);
+inline std::optional<tar_index> read_tar_index(const std::string& path) {
+  return from_words(read_index_file(path));
+}
 
 /// Writes the complete index or, on an error, nothing.
-void write_tar_index(const std::string& path, const tar_index& index);
+inline void write_tar_index(const std::string& path, const tar_index& index) {
+  write_index_file(path, tar_index_name, to_words(index));
+}
 
 /// Returns the index of a shard. With `keep`, reads it from the file next to the shard if that matches,
 /// otherwise makes it and writes that file.
-tar_index index_of_tar(const std::string& shard, const tar_settings& how, bool keep,
-                       const std::stop_token& stop);
+inline tar_index index_of_tar(const std::string& shard, const tar_settings& how, bool keep,
+                              const std::stop_token& stop) {
+  if (!keep) return scan_tar(shard, how, stop);
+  const std::string path = shard + ".index";
+  const std::uint64_t fingerprint = index_fingerprint(fingerprint_of_file(shard), how.hidden);
+  try {
+    auto kept = read_tar_index(path);
+    if (kept && kept->fingerprint == fingerprint && kept->is_of(mapped_file(shard))) return *std::move(kept);
+  } catch (const std::runtime_error&) { // the scan below records that the shard can't be opened
+  }
+  tar_index index = scan_tar(shard, how, stop);
+  index.fingerprint = fingerprint;
+  if (index.problem.empty()) write_tar_index(path, index);
+  return index;
+}
 
 /// Finds the origins of samples. It continues to read a shard where it stopped, so that all origins of a
 /// shard take one pass over it. Any thread may use it.
 class tar_names {
  public:
-  explicit tar_names(const tar_settings& how);
+  explicit tar_names(const tar_settings& how) : how_(how) {}
 
   /// "photos-0003.tar: dir/17.jpg, .cls"; empty if the sample doesn't exist or can't be read.
-  std::string at(const std::string& path, std::uint64_t position);
+  std::string at(const std::string& path, std::uint64_t position) {
+    const std::lock_guard lock(mutex_);
+    try {
+      const auto file = tar_shard::map(path);
+      if (const text_opener* const opener = opener_for(how_, file->bytes()))
+        return at_compressed(file, *opener, position);
+      scanned& shard = find(file);
+      while (shard.scan.index().begins.size() <= position)
+        if (!shard.scan.step()) return {};
+      return sample_at(file, how_, shard.scan.index(), static_cast<std::size_t>(position)).origin();
+    } catch (const tar_error&) {
+      return {};
+    }
+  }
 
  private:
   // Of a compressed shard. Continues where it stopped if that is before the position.
   std::string at_compressed(const std::shared_ptr<const mapped_file>& file, const text_opener& opener,
-                            std::uint64_t position);
+                            std::uint64_t position) {
+    if (!compressed_ || compressed_->position() > position ||
+        compressed_file_->version() != file->version()) {
+      compressed_ = nullptr; // before the next one takes memory
+      compressed_ = open_compressed(file, opener, how_.quiet(), {});
+      compressed_file_ = file;
+    }
+    for (;;) {
+      const bool is_wanted = compressed_->position() == position;
+      try {
+        const auto sample = compressed_->next();
+        if (!sample || is_wanted) return sample ? sample->origin() : std::string();
+      } catch (const tar_error&) { // belongs to this sample only
+        if (is_wanted) return {};
+      }
+    }
+  }
 
   struct scanned {
     std::string path;
     tar_scan scan;
   };
 
-  scanned& find(const std::shared_ptr<const mapped_file>& file);
+  scanned& find(const std::shared_ptr<const mapped_file>& file) {
+    constexpr std::size_t max_mapped = 16; // shards
+    const auto is_of = [&](scanned& s) { return s.path == file->path() && s.scan.index().is_of(*file); };
+    const auto found = std::find_if(shards_.begin(), shards_.end(), is_of);
+    if (found != shards_.end()) return *found;
+    if (shards_.size() == max_mapped) shards_.pop_front();
+    return shards_.emplace_back(scanned{file->path(), tar_scan(file, how_.quiet())});
+  }
 
   const tar_settings how_;
   std::mutex mutex_;
@@ -157,7 +274,3 @@ class tar_names {
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
-
-#ifndef FEEDLINE_COMPILED
-#include <feedline/source/detail/tar_index.ipp>
-#endif

@@ -8,15 +8,24 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <utility>
 #include <vector>
 
 #include <feedline/detail/mapped_file.hpp>
+#include <feedline/detail/readable_text.hpp>
+#include <feedline/detail/run_on_threads.hpp>
+#include <feedline/detail/tar_header.hpp>
+#include <feedline/detail/tar_reader.hpp>
+#include <feedline/source/detail/index_file.hpp>
 #include <feedline/source/detail/object_list.hpp>
 #include <feedline/source/detail/object_shard.hpp>
+#include <feedline/source/detail/object_stream.hpp>
+#include <feedline/source/detail/stream_archive.hpp>
 #include <feedline/source/detail/tar_index.hpp>
 #include <feedline/source/detail/tar_settings.hpp>
+#include <feedline/source/detail/tar_shard.hpp>
 #include <feedline/source/object_store.hpp>
 #include <feedline/source/tar_sample.hpp>
 
@@ -32,26 +41,100 @@ struct object_index {
 /// Finds the samples of objects.
 class object_indexer {
  public:
-  object_indexer(std::shared_ptr<object_list> objects, tar_settings how, const std::stop_token& stop);
+  object_indexer(std::shared_ptr<object_list> objects, tar_settings how, const std::stop_token& stop)
+      : objects_(std::move(objects)), how_(std::move(how)), stop_(stop) {}
 
   /// The indices of all objects, by their numbers; many objects are read at once. Throws object_error after a stop, and
   /// outage_error.
-  std::vector<object_index> all();
+  std::vector<object_index> all() {
+    std::vector<object_index> indices(objects_->size());
+    std::vector<std::size_t> numbers;
+    for (std::size_t i = 0; i < indices.size(); ++i)
+      if (objects_->has(i)) numbers.push_back(i);
+    const std::size_t at_once = std::min(std::size_t{32}, objects_->store().bytes_ahead() / step);
+    run_each_on_threads(numbers.size(), at_once,
+                        [&](std::size_t i) { // an error is an outage, or there is no memory
+                          if (!stop_.stop_requested()) indices[numbers[i]] = of(numbers[i]);
+                        });
+    throw_if_stopped(stop_);
+    return indices;
+  }
 
  private:
   static constexpr std::size_t step = 64 << 10; // bytes of a read
 
   // An object that can't be read has one sample, which is an error.
-  object_index of(std::size_t number) const;
+  object_index of(std::size_t number) const {
+    try {
+      auto known = kept(number);
+      object_index index{known ? *std::move(known) : scan(number)};
+      index.globals = read_tar_globals(objects_, number, index.samples.globals, how_.max_sample_bytes, stop_);
+      index.version = std::make_shared<const named_version>(objects_->version(number));
+      return index;
+    } catch (const tar_error& error) {
+      tar_index failed;
+      failed.problem = error.what();
+      failed.begins = {0};
+      return {std::move(failed)};
+    }
+  }
 
   // From an object SHARD.index, if there is one and it belongs to this version of the shard.
-  std::optional<tar_index> kept(std::size_t number) const;
+  std::optional<tar_index> kept(std::size_t number) const {
+    constexpr std::size_t block = content_fingerprint::block;
+    content_fingerprint contents;
+    const auto add = [&](std::uint64_t offset) {
+      const object_part part =
+          objects_->get(number, offset, block, *objects_->read(number, offset, block), stop_);
+      contents.add(part.bytes);
+      return part.object.bytes;
+    };
+    try {
+      const std::uint64_t size = add(0);
+      const std::uint64_t most = size / tar_block * 8 + 1024; // a sample has a block
+      const auto accepts = [&](const object_part& first) {
+        return first.object.bytes <= most && is_begin_of_index(first.bytes, first.object.bytes, size);
+      };
+      const auto bytes = objects_->beside(number, ".index", accepts, stop_);
+      if (!bytes) return {};
+      auto index = from_bytes(std::as_bytes(std::span(*bytes)));
+      if (!index || index->bytes != size || !is_ascending(index->begins, size) ||
+          !is_ascending(index->globals, size))
+        return {};
+      if (size > block) add(size - block);
+      if (index_fingerprint(contents.of_size(size), how_.hidden) != index->fingerprint) return {};
+      return index;
+    } catch (const object_error&) { // the scan says why
+      return {};
+    }
+  }
 
   // Offsets of an archive of that size.
-  static bool is_ascending(const std::vector<std::uint64_t>& offsets, std::uint64_t bytes);
+  static bool is_ascending(const std::vector<std::uint64_t>& offsets, std::uint64_t bytes) {
+    for (std::size_t i = 0; i < offsets.size(); ++i)
+      if (offsets[i] > bytes || (i > 0 && offsets[i] <= offsets[i - 1])) return false;
+    return true;
+  }
 
   // By a pass over the headers. Throws tar_error if they can't be read.
-  tar_index scan(std::size_t number) const;
+  tar_index scan(std::size_t number) const {
+    using archive = basic_stream_archive<object_headers>;
+    const auto version = std::make_shared<const named_version>(objects_->version(number));
+    basic_tar_shard<archive> shard(
+        version,
+        basic_tar_reader<archive>(
+            archive(object_headers(objects_->shown(number),
+                                   read_when_needed(objects_, number, step, tar_place::none, stop_), 0),
+                    how_.max_sample_bytes)),
+        how_);
+    tar_index index;
+    while (add_sample(shard, index)) continue;
+    if (!shard.archive().problem().empty())
+      throw tar_error(readable(objects_->shown(number)) + ": " + shard.archive().problem());
+    index.globals = shard.globals();
+    index.bytes = objects_->version(number).bytes;
+    return index;
+  }
 
   std::shared_ptr<object_list> objects_;
   const tar_settings how_;
@@ -62,27 +145,67 @@ class object_indexer {
 class tar_objects {
  public:
   tar_objects(std::shared_ptr<object_list> objects, const tar_settings& how,
-              std::vector<object_index> indices);
+              std::vector<object_index> indices)
+      : objects_(std::move(objects)),
+        how_(how.quiet()),
+        indices_(std::make_shared<const std::vector<object_index>>(std::move(indices))) {}
 
   // A copy has announced nothing.
-  tar_objects(const tar_objects& other);
+  tar_objects(const tar_objects& other)
+      : objects_(other.objects_), how_(other.how_), indices_(other.indices_) {}
 
   tar_objects& operator=(const tar_objects&) = delete;
 
   ~tar_objects() = default;
 
-  bool has(std::size_t number) const noexcept;
+  bool has(std::size_t number) const noexcept { return objects_->has(number); }
 
-  const tar_index& index(std::size_t number) const noexcept;
+  const tar_index& index(std::size_t number) const noexcept { return (*indices_)[number].samples; }
 
   /// Throws the same tar_error as reading the shard in order would for this sample.
-  tar_sample at(std::size_t number, std::size_t position, const std::stop_token& stop) const;
+  tar_sample at(std::size_t number, std::size_t position, const std::stop_token& stop) const {
+    const tar_index& samples = index(number);
+    if (!samples.problem.empty()) throw tar_error(samples.problem);
+    const range r = range_of(samples, position);
+    object_stream stream(
+        objects_->shown(number),
+        read_when_needed(objects_, number, r.step, r.end, stop, take_announced(number, position)), r.begin,
+        r.end);
+    if (r.is_one_read()) stream.lend_memory();
+    object_shard shard(
+        (*indices_)[number].version,
+        basic_tar_reader<object_archive>(object_archive(std::move(stream), how_.max_sample_bytes, r.begin),
+                                         r.begin, (*indices_)[number].globals),
+        how_, {0, r.begin, samples.usual_size, {}});
+    auto sample = shard.next();
+    if (!sample) throw_no_sample(objects_->shown(number), r.begin);
+    return *std::move(sample);
+  }
 
   /// Whether at() would return without waiting.
-  bool ready(std::size_t number, std::size_t position) const;
+  bool ready(std::size_t number, std::size_t position) const {
+    const tar_index& samples = index(number);
+    if (!samples.problem.empty()) return true;
+    if (!range_of(samples, position).is_one_read()) return false;
+    const std::lock_guard lock(mutex_);
+    const auto found = announced_.find({number, position});
+    return found != announced_.end() && found->second.read->ready();
+  }
 
   /// Begins to read a sample, unless too many bytes were announced and not yet read.
-  void will_need(std::size_t number, std::size_t position) const;
+  void will_need(std::size_t number, std::size_t position) const {
+    const tar_index& samples = index(number);
+    if (!samples.problem.empty()) return;
+    const range r = range_of(samples, position);
+    const std::size_t count = r.first_bytes();
+    const std::lock_guard lock(mutex_);
+    if (count > objects_->store().bytes_ahead() - std::min(announced_bytes_, objects_->store().bytes_ahead()))
+      return;
+    if (announced_.contains({number, position})) return;
+    announced_.emplace(std::pair(number, position),
+                       announced_read{objects_->read(number, r.begin, count), count});
+    announced_bytes_ += count;
+  }
 
  private:
   struct range {
@@ -104,9 +227,24 @@ class tar_objects {
 
   // What belongs to a sample: the next one's begin ends it. After the last one anything may follow, and a larger
   // range than a sample may have is not read into memory as a whole.
-  range range_of(const tar_index& samples, std::size_t position) const;
+  range range_of(const tar_index& samples, std::size_t position) const {
+    const bool is_last = position + 1 == samples.begins.size();
+    const std::uint64_t begin = samples.begins[position];
+    const std::uint64_t end = is_last ? samples.bytes : samples.begins[position + 1];
+    const std::size_t part = std::max<std::size_t>(1, objects_->store().part_bytes());
+    const std::size_t most = is_last ? part : how_.max_sample_bytes;
+    return {begin, end, end - begin <= most ? static_cast<std::size_t>(end - begin) : part};
+  }
 
-  std::shared_ptr<object_read> take_announced(std::size_t number, std::size_t position) const;
+  std::shared_ptr<object_read> take_announced(std::size_t number, std::size_t position) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = announced_.find({number, position});
+    if (found == announced_.end()) return nullptr;
+    announced_bytes_ -= found->second.bytes;
+    auto read = std::move(found->second.read);
+    announced_.erase(found);
+    return read;
+  }
 
   const std::shared_ptr<object_list> objects_;
   const tar_settings how_;
@@ -117,7 +255,3 @@ class tar_objects {
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
-
-#ifndef FEEDLINE_COMPILED
-#include <feedline/source/detail/tar_objects.ipp>
-#endif

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +21,7 @@
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/tar_reader.hpp>
+#include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/tar_settings.hpp>
 #include <feedline/source/tar_sample.hpp>
 
@@ -28,11 +30,17 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 /// Passes the first notice about samples whose members aren't neighbours to a user's function. Any thread may use it.
 class tar_notice {
  public:
-  explicit tar_notice(callback<std::string> on_notice);
+  explicit tar_notice(callback<std::string> on_notice) : on_notice_(std::move(on_notice)) {}
 
   bool was_given() const noexcept { return was_given_.load(std::memory_order_relaxed); }
 
-  void give(const std::string& sentence);
+  void give(const std::string& sentence) {
+    if (was_given_.exchange(true)) return;
+    try {
+      on_notice_(sentence);
+    } catch (...) { // a notice isn't worth a failure
+    }
+  }
 
  private:
   const callback<std::string> on_notice_;
@@ -45,7 +53,27 @@ class seen_keys {
   static constexpr std::size_t most_bytes = std::size_t{16} << 20;
 
   /// Adds a hash. False if it was there.
-  bool add(std::uint64_t hash);
+  bool add(std::uint64_t hash) {
+    constexpr std::size_t most = most_bytes / sizeof(std::uint64_t) / 2;
+    hash += hash == 0;
+    const auto slot_of = [this](std::uint64_t wanted) {
+      std::size_t at = static_cast<std::size_t>(wanted) % slots_.size();
+      while (slots_[at] != 0 && slots_[at] != wanted) at = (at + 1) % slots_.size();
+      return slots_.begin() + static_cast<std::ptrdiff_t>(at);
+    };
+    if (2 * size_ == slots_.size() && size_ < most) {
+      const auto before =
+          std::exchange(slots_, std::vector<std::uint64_t>(std::max<std::size_t>(64, 4 * size_)));
+      for (const std::uint64_t other : before)
+        if (other != 0) *slot_of(other) = other;
+    }
+    const auto slot = slot_of(hash);
+    if (*slot == hash) return false;
+    if (size_ == most) return true;
+    *slot = hash;
+    ++size_;
+    return true;
+  }
 
  private:
   std::size_t size_ = 0;
@@ -246,21 +274,31 @@ class basic_tar_shard {
 /// The samples of a mapped shard.
 class tar_shard : public basic_tar_shard<tar_memory> {
  public:
-  tar_shard(const std::shared_ptr<const mapped_file>& file, const tar_settings& how);
+  tar_shard(const std::shared_ptr<const mapped_file>& file, const tar_settings& how)
+      : basic_tar_shard(version_of(file), tar_reader(bytes_of(*file)), how) {}
 
   /// The shard from a place on that an earlier pass has reached.
-  tar_shard(const std::shared_ptr<const mapped_file>& file, const tar_settings& how, const tar_place& from);
+  tar_shard(const std::shared_ptr<const mapped_file>& file, const tar_settings& how, const tar_place& from)
+      : basic_tar_shard(version_of(file), tar_reader(file->bytes(), from.begin, from.globals), how, from) {}
 
-  static std::shared_ptr<const mapped_file> map(const std::string& path, sharing with = sharing::all);
+  static std::shared_ptr<const mapped_file> map(const std::string& path, sharing with = sharing::all) {
+    try {
+      return std::make_shared<const mapped_file>(path, with);
+    } catch (const std::runtime_error& error) {
+      throw tar_error(error.what());
+    }
+  }
 
  private:
-  static std::shared_ptr<const named_version> version_of(const std::shared_ptr<const mapped_file>& file);
+  static std::shared_ptr<const named_version> version_of(const std::shared_ptr<const mapped_file>& file) {
+    return {file, &file->version()};
+  }
 
-  static std::span<const std::byte> bytes_of(const mapped_file& file);
+  static std::span<const std::byte> bytes_of(const mapped_file& file) {
+    if (has_too_many_blocks(file.bytes().size()))
+      throw tar_error(readable(file.path()) + ": " + too_many_blocks);
+    return file.bytes();
+  }
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
-
-#ifndef FEEDLINE_COMPILED
-#include <feedline/source/detail/tar_shard.ipp>
-#endif
