@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <span>
 
 #include <feedline/core/stored_value.hpp>
@@ -21,13 +23,38 @@ class memory_table : public cache_table {
     entries_.for_each([](entry& e) { delete[] e.bytes; });
   }
 
-  std::span<const std::byte> find(const cache_key& k, scratch_memory&) override;
+  std::span<const std::byte> find(const cache_key& k, scratch_memory&) override {
+    const auto found = entries_.find(k);
+    if (!found) return {};
+    return {found->bytes, found->size};
+  }
 
   void forget(const cache_key&) override {} // this process can read what it wrote
 
-  std::byte* room(const cache_key& k, std::size_t size, scratch_memory&) override;
+  std::byte* room(const cache_key& k, std::size_t size, scratch_memory&) override {
+    if (entries_.contains(k)) return nullptr;
+    const std::uint64_t taken = size + overhead;
+    std::uint64_t before = counters_.bytes.load(std::memory_order_relaxed);
+    do {
+      if (taken > most_ || before > most_ - taken) {
+        counters_.full.store(true, std::memory_order_relaxed);
+        return nullptr;
+      }
+    } while (!counters_.bytes.compare_exchange_weak(before, before + taken, std::memory_order_relaxed));
+    std::byte* const memory = new (std::nothrow) std::byte[size];
+    if (!memory) is_out_of_memory(size);
+    return memory;
+  }
 
-  void keep(const cache_key& k, std::byte* value, std::size_t size) override;
+  void keep(const cache_key& k, std::byte* value, std::size_t size) override {
+    std::unique_ptr<std::byte[]> owned(value);
+    try {
+      if (entries_.insert(k, {value, size})) static_cast<void>(owned.release());
+      else give_back(size); // another worker stored the same sample first
+    } catch (const std::bad_alloc&) {
+      is_out_of_memory(size);
+    }
+  }
 
  private:
   struct entry {
@@ -55,7 +82,3 @@ class memory_table : public cache_table {
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
-
-#ifndef FEEDLINE_COMPILED
-#include <feedline/stage/detail/memory_table.ipp>
-#endif
