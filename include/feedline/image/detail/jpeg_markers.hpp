@@ -36,7 +36,18 @@ class jpeg_markers {
     if (file.size() < 2 || jpeg_byte(file, 0) != 0xff || jpeg_byte(file, 1) != 0xd8) at_ = file.size();
   }
 
-  std::optional<jpeg_marker> next() noexcept;
+  std::optional<jpeg_marker> next() noexcept {
+    while (at_ + 1 < file_.size() && jpeg_byte(file_, at_) == 0xff && jpeg_byte(file_, at_ + 1) == 0xff)
+      ++at_; // a marker may have any number of these before it
+    const auto rest = file_.subspan(at_);
+    if (rest.size() < 4 || jpeg_byte(rest, 0) != 0xff) return {};
+    const unsigned code = jpeg_byte(rest, 1);
+    if (code < 0xc0 || (code >= 0xd0 && code <= 0xd9)) return {}; // has no length, or isn't a marker
+    const std::size_t size = 2 + (jpeg_byte(rest, 2) << 8 | jpeg_byte(rest, 3));
+    if (size < 4 || size > rest.size()) return {};
+    at_ = code == start_of_scan ? file_.size() : at_ + size;
+    return jpeg_marker{code, rest.first(size)};
+  }
 
  private:
   std::span<const std::byte> file_;
@@ -44,7 +55,3 @@ class jpeg_markers {
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
-
-#ifndef FEEDLINE_COMPILED
-#include <feedline/image/detail/jpeg_markers.ipp>
-#endif
