@@ -11,6 +11,8 @@
 
 #include <stdlib.h>
 
+#include <feedline/remote/detail/url.hpp>
+
 #include "support/catch.hpp"
 #include "support/misbehaving_server.hpp"
 #include "support/remote_reads.hpp"

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <feedline/remote.hpp>
+#include <feedline/remote/detail/url.hpp>
 
 #include "support/catch.hpp"
 #include "support/misbehaving_server.hpp"

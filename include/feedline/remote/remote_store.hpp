@@ -1,73 +1,12 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // remote: an object store that reads from web servers and S3.
-#include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
-#include <stop_token>
-#include <string>
-#include <string_view>
 
-#include <feedline/remote/detail/part_ticket.hpp>
-#include <feedline/remote/detail/transfers.hpp>
-#include <feedline/remote/detail/url.hpp>
 #include <feedline/remote/remote_options.hpp>
 #include <feedline/source/object_store.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
-namespace detail {
-
-class remote_read final : public object_read {
- public:
-  remote_read(std::shared_ptr<transfers> all, std::shared_ptr<part_ticket> t);
-
-  ~remote_read() override;
-
-  bool ready() const override;
-
-  object_part get(const std::stop_token& stop) override;
-
- private:
-  const std::shared_ptr<transfers> all_; // a read may outlive the store
-  const std::shared_ptr<part_ticket> ticket_;
-};
-
-class remote_store final : public object_store {
- public:
-  explicit remote_store(const remote_options& options) : options_(checked(options)) {}
-
-  ~remote_store() override;
-
-  bool serves(std::string_view name) const override {
-    return has_scheme(name, "http") || has_scheme(name, "https") || has_scheme(name, "s3");
-  }
-
-  std::string shown(std::string_view name) const override { return without_secrets(name); }
-
-  std::unique_ptr<object_read> read(const std::string& name, std::uint64_t offset, std::size_t count,
-                                    const std::optional<object_info>& expected) override;
-
-  std::size_t part_bytes() const override { return options_.part_bytes; }
-
-  std::size_t bytes_ahead() const override { return options_.bytes_ahead; }
-
-  std::string outage() const override;
-
-  void metrics(const std::function<void(const char* name, double value)>& out,
-               const std::function<void(const char* name, double value)>& total) const override;
-
- private:
-  static const remote_options& checked(const remote_options& o);
-
-  const remote_options options_;
-  const std::shared_ptr<transfers> transfers_ = std::make_shared<transfers>(options_);
-  const s3_settings s3_ = s3_settings::from_environment(options_.anonymous, options_.virtual_hosted);
-  const web_secrets web_{options_}; // these end first, as they wake the transfers
-};
-
-} // namespace detail
 
 /// Reads objects from web servers and S3, for sources that take an object_store. Each is read in parts, several at
 /// once, over connections that are reused (HTTP/1.1, and HTTP/2 where the server has it). One thread does all of it;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include <feedline/remote/detail/url.hpp>
 #include <feedline/source/object_store.hpp>
@@ -27,7 +28,8 @@ enum class part_problem {
 class part_ticket {
  public:
   part_ticket(std::string name_, std::uint64_t offset_, std::size_t count_,
-              std::optional<object_info> expected_);
+              std::optional<object_info> expected_)
+      : name(std::move(name_)), offset(offset_), count(count_), expected(std::move(expected_)) {}
 
   const std::string name;
   const std::uint64_t offset;
@@ -45,15 +47,37 @@ class part_ticket {
 
   /// Waits. Throws object_missing, object_error or outage_error if the part couldn't be read, and object_error after a
   /// stop.
-  object_part get(const std::stop_token& stop);
+  object_part get(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait(lock, stop, [this] { return is_done(); }) || stop.stop_requested())
+      throw object_error(without_secrets(name) + ": reading was stopped, at offset " +
+                         std::to_string(offset));
+    if (error_.empty()) return std::move(part_);
+    if (kind_ == part_problem::missing) throw object_missing(error_);
+    if (kind_ == part_problem::outage) throw outage_error(error_);
+    throw object_error(error_);
+  }
 
-  void deliver(object_part part);
+  void deliver(object_part part) {
+    const std::lock_guard lock(mutex_);
+    part_ = std::move(part);
+    is_done_.store(true, std::memory_order_release); // pairs with the acquire in is_done()
+    changed_.notify_all();
+  }
 
   /// `problem`: what happened and where, without the name.
-  void fail(const std::string& problem, part_problem kind);
+  void fail(const std::string& problem, part_problem kind) {
+    fail_saying(without_secrets(name) + ": " + problem, kind);
+  }
 
   /// The same with the whole message.
-  void fail_saying(std::string message, part_problem kind);
+  void fail_saying(std::string message, part_problem kind) {
+    const std::lock_guard lock(mutex_);
+    kind_ = kind;
+    error_ = std::move(message);
+    is_done_.store(true, std::memory_order_release);
+    changed_.notify_all();
+  }
 
  private:
   std::mutex mutex_;
@@ -65,7 +89,3 @@ class part_ticket {
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
-
-#ifndef FEEDLINE_COMPILED
-#include <feedline/remote/detail/part_ticket.ipp>
-#endif

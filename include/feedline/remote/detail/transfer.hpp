@@ -17,8 +17,12 @@
 #include <vector>
 
 #include <curl/curl.h>
+#include <sys/eventfd.h>
 
 #include <feedline/core/random.hpp>
+#include <feedline/detail/block_cache.hpp>
+#include <feedline/detail/open_file.hpp>
+#include <feedline/detail/readable_text.hpp>
 #include <feedline/remote/detail/http_answer.hpp>
 #include <feedline/remote/detail/part_ticket.hpp>
 #include <feedline/remote/detail/url.hpp>
@@ -27,10 +31,21 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// Memory for a part; a later part of about its size reuses it.
-std::shared_ptr<std::byte> part_memory(std::size_t bytes);
+inline std::shared_ptr<std::byte> part_memory(std::size_t bytes) {
+  const block_cache::block block = block_cache::of_process().allocate(bytes);
+  return {static_cast<std::byte*>(block.memory),
+          [block](std::byte*) { block_cache::of_process().deallocate(block); }};
+}
 
 /// Whether the process can open only few more files.
-bool lacks_descriptors() noexcept;
+inline bool lacks_descriptors() noexcept {
+  open_file some[4]; // a connection with a look-up of its host's name opens as many
+  for (open_file& file : some) {
+    file = open_file(::eventfd(0, EFD_CLOEXEC));
+    if (!file) return true;
+  }
+  return false;
+}
 
 /// What an attempt came to.
 enum class attempt_end {
@@ -45,7 +60,13 @@ class transfer {
  public:
   /// The tickets are for one object and in the order of their offsets; the range goes from the first to the last.
   /// `part_bytes`: of the options.
-  transfer(std::vector<std::shared_ptr<part_ticket>> tickets, std::size_t part_bytes);
+  transfer(std::vector<std::shared_ptr<part_ticket>> tickets, std::size_t part_bytes)
+      : random(key(stable_hash(tickets.front()->name), tickets.front()->offset)),
+        tickets_(std::move(tickets)),
+        offset_(tickets_.front()->offset),
+        count_(static_cast<std::size_t>(tickets_.back()->offset - offset_) + tickets_.back()->count),
+        most_whole_(std::max(part_bytes, count_)),
+        target_(tickets_.front()->target) {}
 
   // For the thread that runs it.
   std::size_t attempts = 0; ///< since it last made progress
@@ -63,12 +84,23 @@ class transfer {
   bool has_refused_keys() const noexcept { return refuses_keys_; }
 
   /// Goes back to the first server.
-  void start_over();
+  void start_over() {
+    if (std::exchange(redirects_, 0) > 0) target_ = tickets_.front()->target;
+  }
 
-  bool is_cancelled() const;
+  bool is_cancelled() const {
+    return std::ranges::all_of(tickets_, [](const auto& t) { return t->is_cancelled.load(); });
+  }
 
   /// Begins an attempt; returns the range that it requests.
-  std::string begin();
+  std::string begin() {
+    answer_ = {};
+    error_.reset();
+    refuses_all_ = refuses_keys_ = false;
+    verdict_ = verdict::none;
+    body_ = lead_ = 0;
+    return std::to_string(first()) + "-" + std::to_string(last());
+  }
 
   /// The most bytes of a body that the server may send.
   std::uint64_t most_body_bytes() const noexcept {
@@ -77,28 +109,83 @@ class transfer {
   }
 
   /// Returns false if the attempt must be given up.
-  bool take_header(std::string_view line);
+  bool take_header(std::string_view line) {
+    if (verdict_ != verdict::none) return true; // after the body
+    if (answer_.take_line(line)) return true;
+    refuse("the answer's header exceeds " + std::to_string(http_answer::most_bytes >> 10) + " KiB");
+    return false;
+  }
 
   /// The same for a piece of the body.
-  bool take_body(std::span<const std::byte> bytes);
+  bool take_body(std::span<const std::byte> bytes) {
+    if (verdict_ == verdict::none) judge();
+    const std::uint64_t lead = lead_ - std::min(lead_, body_); // what is left of it
+    body_ += bytes.size();
+    const bool goes_on = error_ && take_error({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    if (verdict_ == verdict::refused) return goes_on;
+    if (verdict_ != verdict::accepted) return body_ <= most_unused_bytes; // reads on, to keep the connection
+    if (body_ > announced_) {
+      refuse("the server sent more than the " + std::to_string(announced_) + " bytes that it announced");
+      return false;
+    }
+    if (count_ == 0) return true; // most_body_bytes() ends it
+    bytes = bytes.subspan(static_cast<std::size_t>(std::min<std::uint64_t>(lead, bytes.size())));
+    if (bytes.empty()) return true;
+    if (!memory_) memory_ = part_memory(length_);
+    std::memcpy(memory_.get() + arrived_, bytes.data(), bytes.size());
+    arrived_ += bytes.size();
+    return true;
+  }
 
   /// Ends an attempt with libcurl's result and its words about it.
-  attempt_end end(CURLcode code, std::string_view words);
+  attempt_end end(CURLcode code, std::string_view words) {
+    if (verdict_ == verdict::none && answer_.is_complete) judge();
+    explain();
+    switch (verdict_) {
+    case verdict::past_end:
+      return attempt_end::complete;
+    case verdict::refused:
+      return refuses_all_ ? attempt_end::unusable : attempt_end::failed;
+    case verdict::busy:
+      return attempt_end::broken;
+    case verdict::moved:
+      return follow();
+    case verdict::accepted:
+      if (arrived_ == length_) return attempt_end::complete;
+      problem_ = "the connection was closed " + std::to_string(length_ - arrived_) +
+                 " bytes before the end of the part";
+      return attempt_end::broken;
+    case verdict::none:
+      break;
+    }
+    return end_without_answer(code, words);
+  }
 
   /// Ends an attempt in which no byte arrived for too long.
-  attempt_end end_stalled(std::chrono::nanoseconds limit);
+  attempt_end end_stalled(std::chrono::nanoseconds limit) {
+    const attempt_end result = end(CURLE_PARTIAL_FILE, {});
+    if (result == attempt_end::broken && verdict_ != verdict::busy)
+      problem_ = "no byte arrived for " + duration_text(limit) + " (stall_timeout)";
+    return result;
+  }
 
   /// Ends an attempt that couldn't begin or go on.
-  void refuse(std::string problem);
+  void refuse(std::string problem) {
+    verdict_ = verdict::refused;
+    problem_ = std::move(problem);
+  }
 
   /// Whether the server has answered with bytes of the object.
   bool is_accepted() const noexcept { return verdict_ == verdict::accepted; }
 
   /// The last attempt's problem and where it occurred.
-  std::string problem() const;
+  std::string problem() const {
+    return problem_ + (problem_.starts_with("status ") ? " at offset " : ", at offset ") +
+           std::to_string(first());
+  }
 
   /// The object's name for messages.
-  std::string shown() const;
+  std::string shown() const { return without_secrets(tickets_.front()->name); }
 
   /// After a broken attempt: whether it read enough to begin counting attempts again. A server that sends a few bytes
   /// per attempt doesn't make progress.
@@ -110,12 +197,26 @@ class transfer {
   }
 
   /// How long the server asked to wait.
-  std::chrono::nanoseconds pause() const;
+  std::chrono::nanoseconds pause() const {
+    return verdict_ == verdict::busy ? answer_.pause(std::time(nullptr)) : std::chrono::nanoseconds(0);
+  }
 
-  void deliver();
+  void deliver() {
+    for (const auto& t : tickets_) {
+      const auto begin = std::min(static_cast<std::size_t>(t->offset - offset_), length_);
+      const std::size_t count = std::min(t->count, length_ - begin);
+      t->deliver({*object_, std::span<const std::byte>(memory_.get() + begin, count), memory_});
+    }
+  }
 
   /// Fails with the last attempt's problem. `in_outage`: it isn't the object's.
-  void fail(std::size_t tried, bool in_outage);
+  void fail(std::size_t tried, bool in_outage) {
+    const std::string tries = tried > 1 ? "; tried " + std::to_string(tried) + " times" : "";
+    const part_problem kind = in_outage     ? part_problem::outage
+                              : is_missing_ ? part_problem::missing
+                                            : part_problem::of_object;
+    for (const auto& t : tickets_) t->fail(problem() + tries, kind);
+  }
 
  private:
   enum class verdict { none, accepted, past_end, busy, refused, moved };
@@ -129,36 +230,231 @@ class transfer {
   // A request for no bytes asks for one, as a range can't be empty.
   std::uint64_t last() const noexcept { return offset_ + std::max<std::size_t>(count_, 1) - 1; }
 
-  void judge();
+  void judge() {
+    if (target().ignores_etag) answer_.etag.clear();
+    if (!answer_.encoding.empty() && lower_case(answer_.encoding) != "identity" && answer_.status < 300)
+      return refuse("the server sent " + readable(answer_.encoding.substr(0, 40)) +
+                    " (Content-Encoding), which wasn't requested");
+    switch (answer_.status) {
+    case 301:
+    case 302:
+    case 303:
+    case 307:
+    case 308:
+      // A redirected request to S3 would need another signature.
+      if (target().is_s3 || answer_.location.empty()) return refuse_status();
+      verdict_ = verdict::moved;
+      return;
+    case 206:
+      return judge_range();
+    case 200:
+      return judge_whole();
+    case 416:
+      return judge_end();
+    case 501: // of the request
+    case 505:
+      return refuse_status();
+    default:
+      if (answer_.status < 500 && answer_.status != 408 && answer_.status != 429) return refuse_status();
+      verdict_ = verdict::busy;
+      problem_ = "status " + status_text(answer_.status);
+      error_.emplace();
+    }
+  }
 
-  void judge_range();
+  void judge_range() {
+    const auto& range = answer_.range;
+    if (!range || !range->is_satisfied)
+      return refuse("the server answered with status 206, but without a valid Content-Range");
+    const std::uint64_t end = std::min(last(), range->total - 1);
+    if (range->first != first() || range->last != end)
+      return refuse("the server answered with bytes " + range_text(range->first, range->last) +
+                    " instead of " + range_text(first(), end) + " (Content-Range)");
+    announced_ = range->last - range->first + 1;
+    if (answer_.length && *answer_.length != announced_)
+      return refuse("the server announced " + std::to_string(*answer_.length) +
+                    " bytes (Content-Length) for bytes " + range_text(range->first, range->last));
+    accept(range->total);
+  }
 
   // Fine if the object is small and ends within the range. What precedes the range comes again, as do the bytes of earlier
   // attempts.
-  void judge_whole();
+  void judge_whole() {
+    const std::string ignores = "the server ignores ranges: it answered with the whole object (status 200)";
+    if (!answer_.length) return refuse(ignores + ", and without its size (Content-Length)");
+    if (count_ > 0 &&
+        (*answer_.length > most_whole_ || (*answer_.length > offset_ && *answer_.length - offset_ > count_)))
+      return refuse(ignores +
+                    "; a source that reads in order can use it if remote_options::part_bytes is at least " +
+                    std::to_string(*answer_.length));
+    arrived_ = 0;
+    announced_ = *answer_.length;
+    lead_ = std::min(offset_, announced_);
+    accept(announced_);
+  }
 
-  void judge_end();
+  void judge_end() {
+    // S3 doesn't say the size; but only an empty object has no byte 0.
+    std::optional<std::uint64_t> total;
+    if (answer_.range) total = answer_.range->total;
+    else if (first() == 0) total = 0;
+    else if (known()) total = known()->bytes;
+    if (!total || first() < *total) return refuse_status();
+    if (answer_.version().empty() && known()) answer_.etag = known()->version; // errors often have none
+    accept(*total);
+    if (verdict_ == verdict::accepted) verdict_ = verdict::past_end;
+  }
 
-  attempt_end follow();
+  attempt_end follow() {
+    auto next = redirected(target_, answer_.location);
+    if (next && ++redirects_ <= most_redirects) {
+      target_ = *std::move(next);
+      return attempt_end::moved;
+    }
+    refuse(next ? "the server redirects too often" : "the server redirects to a URL that isn't valid");
+    return attempt_end::failed;
+  }
 
-  void refuse_status();
+  void refuse_status() {
+    std::string problem = "status " + status_text(answer_.status);
+    is_missing_ = answer_.status == 404 || answer_.status == 410;
+    if (target().is_s3) {
+      if (!answer_.bucket_region.empty() && answer_.status < 500 && answer_.status != 404)
+        problem +=
+            " (the bucket's region is " + readable(answer_.bucket_region.substr(0, 40)) + ", set AWS_REGION)";
+      else if ((answer_.status == 401 || answer_.status == 403) && keys_ && keys_->user.empty())
+        problem += " (the request wasn't signed: " + readable(keys_->why_none) + ")";
+    }
+    refuse(std::move(problem));
+    error_.emplace();
+  }
 
   // Takes a piece of the body of an answer with an error; false if no more of it is needed.
-  bool take_error(std::string_view bytes);
+  bool take_error(std::string_view bytes) {
+    constexpr std::size_t most = std::size_t{16} << 10;
+    error_->append(bytes.substr(0, most - error_->size()));
+    return trimmed(*error_).starts_with('<') && error_->size() < most &&
+           error_->find("</Error>") == error_->npos;
+  }
 
   // Adds what S3 says to the problem.
-  void explain();
+  void explain() {
+    if (!error_) return;
+    const std::string text = error_in_body(*error_);
+    // The server refuses every request, until the user has done something.
+    const bool is_expired = text.starts_with(" (ExpiredToken");
+    refuses_all_ = verdict_ == verdict::refused && target().is_s3 &&
+                   (is_expired || text.starts_with(" (RequestTimeTooSkewed"));
+    const bool is_denied = answer_.status == 401 || (target().is_s3 && answer_.status == 403);
+    refuses_keys_ = keys_ && verdict_ == verdict::refused &&
+                    (target().is_s3 ? is_expired || (is_denied && keys_->user.empty()) : is_denied);
+    std::vector<std::string_view> secrets{target().password};
+    const auto add = [&](const std::vector<std::string>& headers) {
+      for (const std::string_view header : headers) {
+        const std::size_t colon = header.find(':');
+        secrets.push_back(trimmed(header.substr(colon + 1)));
+        if (lower_case(header.substr(0, colon)) == "authorization") // "Bearer SECRET"
+          secrets.push_back(secrets.back().substr(secrets.back().find(' ') + 1));
+      }
+    };
+    add(target().headers);
+    if (keys_) {
+      secrets.push_back(keys_->password);
+      add(keys_->headers);
+    }
+    problem_ += error_in_body(*error_, secrets);
+    error_.reset();
+  }
 
   // The version that was read before, or must be read.
-  const std::optional<object_info>& known() const;
+  const std::optional<object_info>& known() const { return object_ ? object_ : tickets_.front()->expected; }
 
-  void accept(std::uint64_t total);
+  void accept(std::uint64_t total) {
+    object_info object{total, answer_.version()};
+    if (known() && *known() != object) return refuse(change_text(*known(), object));
+    verdict_ = verdict::accepted;
+    if (object_) return;
+    object_ = std::move(object);
+    length_ = static_cast<std::size_t>(std::min<std::uint64_t>(count_, total - std::min(total, offset_)));
+  }
 
-  static std::string change_text(const object_info& before, const object_info& now);
+  static std::string change_text(const object_info& before, const object_info& now) {
+    if (before.bytes != now.bytes)
+      return "has changed: " + std::to_string(before.bytes) + " bytes before, " + std::to_string(now.bytes) +
+             " now";
+    const auto text = [](const std::string& version) {
+      return version.empty() ? std::string("none") : readable(version.substr(0, 100));
+    };
+    const bool had_etag = before.version.ends_with('"'), has_etag = now.version.ends_with('"');
+    return std::string("has changed: ") + (had_etag || has_etag ? "ETag " : "Last-Modified ") +
+           text(before.version) + " before, " + text(now.version) + " now" +
+           (had_etag && has_etag
+                ? " (if the server sends another ETag for each request, set remote_options::ignore_etag)"
+                : "");
+  }
 
-  static std::string range_text(std::uint64_t first, std::uint64_t last);
+  static std::string range_text(std::uint64_t first, std::uint64_t last) {
+    return std::to_string(first) + "-" + std::to_string(last);
+  }
 
-  attempt_end end_without_answer(CURLcode code, std::string_view words);
+  attempt_end end_without_answer(CURLcode code, std::string_view words) {
+    const auto broken = [&](std::string problem) {
+      problem_ = std::move(problem);
+      return attempt_end::broken;
+    };
+    const auto failed = [&](std::string problem) {
+      problem_ = std::move(problem);
+      return attempt_end::failed;
+    };
+    const auto unusable = [&](std::string problem) {
+      problem_ = std::move(problem);
+      return attempt_end::unusable;
+    };
+    // For the results that show them, libcurl's words name at most a host; but it quotes a proxy that it doesn't
+    // understand, which may have a password.
+    if (words.empty() || words.starts_with("Unsupported proxy") || words.find('@') != words.npos)
+      words = curl_easy_strerror(code);
+    const std::string why = " (" + readable(words) + ")";
+    if (code != CURLE_OK && code != CURLE_PARTIAL_FILE && lacks_descriptors())
+      return broken(
+          "the process has too few file descriptors (EMFILE): raise their limit (ulimit -n), or lower "
+          "remote_options::in_flight");
+    switch (code) {
+    case CURLE_OK:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_GOT_NOTHING:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+      return broken("the connection was closed before an answer");
+    case CURLE_OPERATION_TIMEDOUT:
+      return broken("connecting took too long (connect_timeout)");
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_SSL_CONNECT_ERROR:
+      return broken("can't connect" + why);
+    case CURLE_PEER_FAILED_VERIFICATION:
+      return unusable("the server's certificate isn't valid" + why);
+    case CURLE_SSL_CACERT_BADFILE:
+      return unusable("the certificates of authorities can't be read" + why);
+    case CURLE_ABORTED_BY_CALLBACK:
+      return failed("the server sends more than was requested");
+    // libcurl limits the length of a line and of all headers too.
+    case CURLE_OUT_OF_MEMORY:
+#if LIBCURL_VERSION_NUM >= 0x080600
+    case CURLE_TOO_LARGE:
+#endif
+      return failed("the answer's header is too long");
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_BAD_FUNCTION_ARGUMENT: // a head that begins by continuing a line
+      return failed("the server's answer, or where it redirects to, isn't HTTP");
+    default:
+      return unusable(std::string("can't be read (") + curl_easy_strerror(code) + ")");
+    }
+  }
 
   const std::vector<std::shared_ptr<part_ticket>> tickets_;
   const std::uint64_t offset_;
@@ -189,7 +485,3 @@ class transfer {
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
-
-#ifndef FEEDLINE_COMPILED
-#include <feedline/remote/detail/transfer.ipp>
-#endif
