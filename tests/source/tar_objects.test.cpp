@@ -892,6 +892,22 @@ TEST_CASE("Of a large object that only has the name of an index, no more than it
   CHECK(store->read_bytes < std::size_t{4} << 20);
 }
 
+TEST_CASE("A store that begins no read is an error of the shard, also for its index") {
+  struct idle final : fl::object_store {
+    bool serves(std::string_view name) const override { return name.starts_with("mem://"); }
+
+    std::unique_ptr<fl::object_read> read(const std::string&, std::uint64_t, std::size_t,
+                                          const std::optional<fl::object_info>&) override {
+      return nullptr;
+    }
+  };
+
+  const auto source = fl::tar_samples("mem://a.tar", {.remote = std::make_shared<idle>()});
+  const char* const message = "mem://a.tar: its store began no read at offset 0";
+  CHECK(throws_saying<fl::pipeline_error>(message, [&] { (source | fl::prefetch(1)).finite().next(); }));
+  CHECK(throws_saying<fl::tar_error>(message, [&] { source.indexed().at(0); }));
+}
+
 TEST_CASE("A shard whose headers can't be read is one sample that fails") {
   shards all(4096, 16'384);
   all.add("a.tar", many(3)).add("b.tar", many(200, 10)).add("c.tar", many(3, 500));

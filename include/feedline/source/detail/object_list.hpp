@@ -96,7 +96,9 @@ class object_list {
       std::optional<object_info> version;
       do {
         constexpr std::size_t step = std::size_t{1} << 20;
-        const object_part part = store_->read(name, bytes.size(), step, version)->get(stop);
+        const auto read = store_->read(name, bytes.size(), step, version);
+        if (!read) return {}; // as reading the object itself reports
+        const object_part part = read->get(stop);
         if (part.bytes.empty() || (bytes.empty() && !accepts(part))) return {};
         bytes.append(reinterpret_cast<const char*>(part.bytes.data()), part.bytes.size());
         version = part.object;
