@@ -470,3 +470,34 @@ TEST_CASE("Results and endings don't depend on an automatic number of workers") 
   }
   CHECK_THROWS_AS(collect(with(automatic).finite()), fl::pipeline_error);
 }
+
+TEST_CASE("A worker that takes on a packet after its failure leaves the samples before that to the others") {
+  const watchdog guard("a failed worker");
+  std::atomic<bool> has_failed{false};
+  std::atomic<int> failed{-1};
+  std::thread::id first;
+  std::latch first_has_begun(1);
+  const auto lists = [&](int n) {
+    if (n == 0) { // the rest of its packet waits with it
+      first = std::this_thread::get_id();
+      first_has_begun.count_down();
+      while (!has_failed) sleep_ms(1);
+      sleep_ms(20); // the other worker takes on its next packet
+    } else {
+      first_has_begun.wait();
+      if (int none = -1; std::this_thread::get_id() != first && failed.compare_exchange_strong(none, n)) {
+        has_failed = true;
+        throw std::runtime_error("a failure");
+      }
+    }
+    return std::vector{n};
+  };
+  auto loader =
+      (fl::from(count_to(1000)) | fl::flat_map(lists, fl::workers{2})).finite({.queue_capacity = 16});
+  std::vector<int> all;
+  const auto read = [&] {
+    while (const auto n = loader.next()) all.push_back(*n);
+  };
+  CHECK(throws_saying<fl::pipeline_error>("a failure", read));
+  CHECK(all == count_to(failed));
+}

@@ -19,16 +19,19 @@ FEEDLINE_INLINE flow feed(const packet_chain& chain, packet& p, channel_base& fr
   if (passes_over_epoch && may_cut_short && !position.expects_failures()) from.abandon(p.generation);
   flow wanted = flow::more; // for this packet's samples, which are all of one epoch
   // If a worker has enough, others may still process earlier samples of the same epoch.
+  const auto abandon = [&] {
+    if (!sink.is_worker()) from.abandon(p.generation);
+  };
   const auto want = [&](flow result) {
     wanted = result;
-    if (wanted == flow::enough && !sink.is_worker()) from.abandon(p.generation);
+    if (wanted == flow::enough) abandon();
   };
   // The earlier run had already received all that it wanted of this epoch.
   if ((progress.ending != 0 || progress.enough) && !passes_over_epoch) {
     wanted = flow::enough;
     // A stage that had enough declared it, which has an effect only if nothing upstream is kept for later.
     const bool had_enough = progress.enough && !is_after_state;
-    if ((may_cut_short || had_enough) && !position.passes_over()) from.abandon(p.generation);
+    if ((may_cut_short || had_enough) && !position.passes_over()) abandon();
   }
   std::size_t i = position.items;
   for (std::size_t number = position.events; number < p.events().size(); ++number) {
