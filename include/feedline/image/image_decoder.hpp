@@ -33,8 +33,9 @@ namespace feedline::inline FEEDLINE_ABI {
 /// per thread, or call decode_image(), which keeps one for you.
 ///
 /// JPEGs are decoded by a jpeg_decoder. PNGs of all kinds are read: gray, RGB and palettes, 1 to 16 bits, alpha and tRNS,
-/// interlaced; 16 bits are rounded to 8, but not where decode_crop() makes floats of them. WebP images are read lossy or lossless, with and without alpha; animated ones are
-/// refused. Gamma and colour profiles aren't applied. Of a PNG, EXIF data are read that are stored before its pixels.
+/// interlaced; 16 bits are rounded to 8, but not where decode_crop() makes floats of them. WebP images are read lossy or
+/// lossless, with and without alpha; animated ones are refused. Gamma and colour profiles aren't applied. Of a PNG, EXIF
+/// data are read that are stored before its pixels.
 ///
 /// PNG needs libpng, WebP libwebp when feedline is configured (see FEEDLINE_IMAGE_PNG and FEEDLINE_IMAGE_WEBP); without
 /// them, images of these formats are an image_error. For a WebP image libwebp allocates memory of its own.

@@ -16,12 +16,12 @@ FEEDLINE_INLINE flow feed(const packet_chain& chain, packet& p, channel_base& fr
   const bool is_after_state = sink.first_node() && sink.first_node()->is_after_state();
   // Only if nothing upstream carries samples into the next epoch.
   const bool may_cut_short = run.drain && !is_after_state;
-  if (passes_over_epoch && may_cut_short && !position.expects_failures()) from.abandon(p.generation);
-  flow wanted = flow::more; // for this packet's samples, which are all of one epoch
   // If a worker has enough, others may still process earlier samples of the same epoch.
   const auto abandon = [&] {
     if (!sink.is_worker()) from.abandon(p.generation);
   };
+  if (passes_over_epoch && may_cut_short && !position.expects_failures()) abandon();
+  flow wanted = flow::more; // for this packet's samples, which are all of one epoch
   const auto want = [&](flow result) {
     wanted = result;
     if (wanted == flow::enough) abandon();
