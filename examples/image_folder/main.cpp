@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Trains a classifier on a folder of JPEG files with one subfolder per class, and evaluates it after each epoch on the
-// images that it doesn't train on. Usage: image_folder [FOLDER] [--epochs N] [--workers N] [--seed N]
+// Trains a classifier on a folder of JPEG, PNG and WebP files with one subfolder per class, and evaluates it after each
+// epoch on the images that it doesn't train on. Usage: image_folder [FOLDER] [--epochs N] [--workers N] [--seed N]
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -55,8 +55,9 @@ void run(const std::string& folder, std::uint32_t epochs, std::size_t workers, s
     labels[fs::path(image).parent_path().filename()];
   for (std::size_t next = 0; auto& [name, label] : labels) label = next++;
   const auto load = [&](const std::string& path, fl::batch_slot<example>& slot, const auto& crop, bool flip) {
-    fl::decode_jpeg_crop(fl::read_file(path), crop, fl::chw_view(slot.get<&example::pixels>(), 3, side, side),
-                         {.horizontal_flip = flip, .normalization = fl::imagenet_normalization});
+    fl::decode_image_crop(fl::read_file(path), crop,
+                          fl::chw_view(slot.get<&example::pixels>(), 3, side, side),
+                          {.horizontal_flip = flip, .normalization = fl::imagenet_normalization});
     slot.get<&example::label>() = labels.at(fs::path(path).parent_path().filename());
   };
   const auto augment = [&](const std::string& path, fl::batch_slot<example>& slot, fl::context& context) {

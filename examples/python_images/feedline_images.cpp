@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A Python class that reads TAR shards of JPEG files and yields batches of images:
+// A Python class that reads TAR shards of JPEG, PNG or WebP images and yields batches of them:
 //
 //     for batch in feedline_images.Loader("train-{0000..0146}.tar", seed=7): step(batch["image"], batch["label"])
 //
@@ -78,11 +78,11 @@ void load(const image_options& o, const fl::tar_sample& sample, fl::batch_slot<e
     return o.crops_at_random ? o.random_crop(height, width, context.random) : o.center_crop(height, width);
   };
   const auto pixels = slot.template get<&example<Pixel>::image>();
-  fl::decode_jpeg_crop(sample[o.image], crop,
-                       o.channels_first ? fl::chw_view(pixels, 3, o.size, o.size)
-                                        : fl::hwc_view(pixels, o.size, o.size, 3),
-                       {.horizontal_flip = context.random.chance(o.flip), .normalization = o.normalization},
-                       {.on_corrupt = fl::on_corrupt::keep_whole});
+  fl::decode_image_crop(sample[o.image], crop,
+                        o.channels_first ? fl::chw_view(pixels, 3, o.size, o.size)
+                                         : fl::hwc_view(pixels, o.size, o.size, 3),
+                        {.horizontal_flip = context.random.chance(o.flip), .normalization = o.normalization},
+                        {.on_corrupt = fl::on_corrupt::keep_whole});
   slot.template get<&example<Pixel>::label>() = o.label ? read_label(sample, *o.label) : -1;
   slot.template get<&example<Pixel>::index>() = static_cast<std::int64_t>(context.index);
 }
@@ -207,7 +207,7 @@ loader(const fl::file_patterns& shards, fl::python::option::seed, std::int64_t b
 } // namespace
 
 PYBIND11_MODULE(feedline_images, m) {
-  m.doc() = "Batches of images from TAR shards of JPEG files.";
+  m.doc() = "Batches of images from TAR shards of JPEG, PNG or WebP files.";
   fl::python::bind_loader(
       m, "Loader", loader, py::arg("shards"), py::arg("seed") = 0, py::arg("batch_size") = 64,
       py::arg("shuffle_buffer_size") = 10'000, py::arg("shuffle_min_size") = 1, py::arg("n_workers") = 8,
@@ -233,7 +233,8 @@ crop: "random": torchvision's RandomResizedCrop, with the smallest and largest a
     "center": the middle, after the short side was resized to resize pixels (by default 8/7 of size: 256 for 224)
 flip: the probability of a horizontal flip (by default 0.5 for random crops and 0 for center crops)
 mean, std: float32 images are (pixel / 255 - mean) / std, by default ImageNet's; mean=(0, 0, 0), std=(1, 1, 1) leaves 0 to 1
-image, label: the members of a sample with the JPEG and with the label, an integer as text; label=None for no label
+image, label: the members of a sample with the image (JPEG, PNG or WebP, as its bytes say) and with the label, an integer
+    as text; label=None for no label
 drop_last: leave out the last batch of a pass if it isn't full
 cache_dir, cache_bytes: a folder that keeps what was read from servers, and its size
 infinite: repeat the data for ever; if False, each `for` is one pass with each sample once

@@ -4,6 +4,7 @@
 #include <feedline/core/tensor.hpp>
 #include <feedline/image/jpeg_encoder.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -12,6 +13,13 @@
 #include "support/catch.hpp"
 #include "support/program_outcome.hpp"
 #include "support/temporary_folder.hpp"
+
+#ifdef FEEDLINE_IMAGE_PNG
+#include "support/png_writer.hpp"
+#endif
+#ifdef FEEDLINE_IMAGE_WEBP
+#include "support/webp_writer.hpp"
+#endif
 
 namespace fl = feedline;
 using fl::test::contents_of;
@@ -80,6 +88,29 @@ TEST_CASE("image_folder leaves out files that are no images, and names each of t
     CHECK(r.log.find(name) == r.log.rfind(name));
   }
 }
+
+#if defined(FEEDLINE_IMAGE_PNG) && defined(FEEDLINE_IMAGE_WEBP)
+TEST_CASE("image_folder reads JPEG, PNG and WebP files, whatever their names say") {
+  const temporary_folder folder;
+  add_images(folder, "dark", 20, 10);
+  add_images(folder, "light", 20, 200);
+  fl::tensor<std::uint8_t> pixels(fl::shape{20, 30, 3});
+  std::fill(pixels.begin(), pixels.end(), std::uint8_t{200});
+  for (int i = 0; i < 20; ++i) {
+    const auto file = i % 2 == 0 ? fl::test::write_png(fl::test::samples_of(pixels))
+                                 : fl::test::write_webp(pixels, i % 4 == 1);
+    folder.write("light/" + std::to_string(100 + i) +
+                     (i % 3 == 0   ? ".jpg"
+                      : i % 2 == 0 ? ".png"
+                                   : ".webp"),
+                 {reinterpret_cast<const char*>(file.data()), file.size()});
+  }
+  const result r = run(folder.path());
+  INFO(r.log);
+  CHECK(r.status == 0);
+  CHECK(r.says(" images, 0 skipped, accuracy 100.0 %"));
+}
+#endif
 
 TEST_CASE("image_folder counts neither hidden nor empty folders as classes, and no hidden files as images") {
   const temporary_folder folder;

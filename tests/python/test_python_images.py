@@ -7,10 +7,12 @@ import os
 import pathlib
 import pickle
 import re
+import struct
 import subprocess
 import sys
 import tarfile
 import threading
+import zlib
 
 import numpy as np
 import pytest
@@ -253,6 +255,26 @@ def test_ranks_may_evaluate_different_numbers_of_samples(shards):
     assert sorted(counts) == [3, 7]  # a shard each
     counts = [len(indices(list(evaluation(shards, rank=rank, world_size=3, by_sample=True)))) for rank in range(3)]
     assert counts == [3, 3, 3]
+
+
+def png(picture):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    height, width, _ = picture.shape
+    rows = b"".join(b"\0" + row.tobytes() for row in picture)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def test_png_images_are_read_too(tmp_path):
+    picture = np.random.default_rng(1).integers(0, 256, (24, 24, 3), dtype=np.uint8)
+    write_shard(tmp_path / "some.tar", [("0.png", png(picture)), ("0.cls", b"7")])
+    try:
+        batch = next(in_order(tmp_path / "some.tar", image="png", resize=24, dtype="uint8", layout="NHWC"))
+    except feedline_images.PipelineError as error:
+        assert "built without libpng" in str(error)
+        pytest.skip("built without libpng")
+    assert (batch["image"][0] == picture).all() and batch["label"][0] == 7
 
 
 def test_notices_of_shards_arrive(jpegs, tmp_path):
