@@ -9,7 +9,8 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// The text on one line: control characters, which a terminal would interpret, become \xNN.
+/// The text on one line: what a terminal would interpret becomes \xNN or \uNNNN. These are control characters, separators of
+/// lines, and those that change the direction of the text after them.
 std::string readable(std::string_view text);
 
 /// The same in backquotes, shortened if it is very long.

@@ -7,13 +7,38 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
+/// The code point of a character of two or three bytes in UTF-8 at the beginning of a text, if a terminal interprets it; else 0.
+constexpr unsigned interpreted_character(std::string_view text) noexcept {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned>(static_cast<unsigned char>(text[i])) : 0u;
+  };
+  const auto follows = [&](std::size_t i) { return (byte(i) & 0xc0) == 0x80; };
+  unsigned code = 0;
+  if ((byte(0) & 0xe0) == 0xc0 && follows(1)) code = (byte(0) & 0x1f) << 6 | (byte(1) & 0x3f);
+  else if ((byte(0) & 0xf0) == 0xe0 && follows(1) && follows(2))
+    code = (byte(0) & 0x0f) << 12 | (byte(1) & 0x3f) << 6 | (byte(2) & 0x3f);
+  const bool is_control = code >= 0x80 && code < 0xa0;
+  const bool is_separator = code == 0x2028 || code == 0x2029;
+  const bool is_direction = code == 0x061c || code == 0x200e || code == 0x200f ||
+                            (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+  return is_control || is_separator || is_direction ? code : 0;
+}
+
 FEEDLINE_INLINE std::string readable(std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string shown;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= ' ' && byte != 0x7f) shown += c;
-    else shown.append("\\x").append(1, digits[byte >> 4]).append(1, digits[byte & 15]);
+  while (!text.empty()) {
+    const auto byte = static_cast<unsigned char>(text[0]);
+    const unsigned code = interpreted_character(text);
+    if (code != 0) {
+      shown += "\\u";
+      for (int shift = 12; shift >= 0; shift -= 4) shown += digits[(code >> shift) & 15];
+    } else if (byte < ' ' || byte == 0x7f) {
+      shown.append("\\x").append(1, digits[byte >> 4]).append(1, digits[byte & 15]);
+    } else {
+      shown += text[0];
+    }
+    text.remove_prefix(code == 0 ? 1 : code < 0x800 ? 2 : 3);
   }
   return shown;
 }
