@@ -65,21 +65,27 @@ TEST_CASE("names are shown without secrets") {
   CHECK(shown("https://[::1]:8080/a@b") == "https://[::1]:8080/a@b");
   CHECK(shown("https://user:hush@host/a.tar") == "https://host/a.tar");
   CHECK(shown("https://hush@host/a.tar") == "https://host/a.tar");
-  CHECK(shown("https://user:hu@sh@host/a.tar?b=c") == "https://host/a.tar?b=c");
+  CHECK(shown("https://user:hu@sh@host/a.tar?part=3") == "https://host/a.tar?part=3");
   CHECK(shown("https://user:hu/sh@host/a.tar") ==
         "https://host/a.tar"); // not a valid URL, but a likely mistake
   CHECK(shown("https://user:hu?sh@host/a.tar") == "https://host/a.tar");
   CHECK(shown("https://user:hush") == "https://user");
-  CHECK(shown("https://h/a?X-Amz-Signature=hush&n=1&X-Amz-Credential=hush&token=hush&AUTH=hush#x") ==
-        "https://h/a?X-Amz-Signature=…&n=1&X-Amz-Credential=…&token=…&AUTH=…#x");
+  CHECK(shown("https://h/a?X-Amz-Signature=hush&version=1&X-Amz-Credential=hush&token=hush&AUTH=hush#x") ==
+        "https://h/a?X-Amz-Signature=…&version=1&X-Amz-Credential=…&token=…&AUTH=…#x");
   CHECK(shown("https://h/a?apikey=hush;client_secret=hush&passwd=hush&Policy=hush") ==
         "https://h/a?apikey=…;client_secret=…&passwd=…&Policy=…");
   CHECK(shown("https://h/a?s%69g=hush") == "https://h/a?s%69g=…");
   CHECK(shown("https://h/a#access_token=hush") == "https://h/a#access_token=…");
-  CHECK(shown("https://h/a?token&b=c&=d&sig=") == "https://h/a?token&b=c&=d&sig=…");
+  CHECK(shown("https://h/a?hush&b=c&=d&sig=") == "https://h/a?…&b=…&=…&sig=");
+  CHECK(shown("https://h/a;jsessionid=hush/b;v1;hdnts=hush?download&File=a/b-1_2.tar&path=%3Fsig%3Dhush") ==
+        "https://h/a;jsessionid=…/b;v1;hdnts=…?download&File=a/b-1_2.tar&path=…");
+  CHECK(shown("https://h/a?pwd=hush&pass=hush&pw=hush&jwt=hush&code=hush&hdnts=hush&keyword=hush") ==
+        "https://h/a?pwd=…&pass=…&pw=…&jwt=…&code=…&hdnts=…&keyword=…");
   CHECK(shown("https://h?sig=hush") == "https://h?sig=…");
   CHECK(shown("s3://bucket/a key") == "s3://bucket/a key");
   CHECK(shown("https://host/a\nb\x1b") == "https://host/a\\x0ab\\x1b");
+  CHECK(shown("https://host/ü€😀\u202egpj.tar\u0085\u2028\u2066\u061c") ==
+        "https://host/ü€😀\\u202egpj.tar\\u0085\\u2028\\u2066\\u061c");
   CHECK(shown("") == "");
 }
 
@@ -138,6 +144,35 @@ TEST_CASE("no message has a secret") {
     CHECK(problem.find("hush") == std::string::npos);
     CHECK(problem.find("user") == std::string::npos);
     CHECK(problem.find("dXNlcjpodXNo") == std::string::npos); // encoded
+  }
+}
+
+TEST_CASE("what a server repeats of a request isn't shown") {
+  const environment none({});
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    const std::string secrets = r.path() + " " + r.header("authorization") + " " + r.header("x-key");
+    const std::string body =
+        "<Error><Code>" + secrets + "</Code><Message>" + secrets + " hu+sh</Message></Error>";
+    if (r.path().find("/etag") != std::string::npos)
+      c.send("HTTP/1.1 206 x\r\nETag: \"" + std::to_string(r.number) + secrets +
+             "\"\r\nContent-Length: 1\r\nContent-Range: bytes 0-0/1\r\n\r\nx");
+    else if (r.path().find("/encoding") != std::string::npos)
+      c.send("HTTP/1.1 206 x\r\nContent-Encoding: " + secrets + "\r\nContent-Length: 0\r\n\r\n");
+    else if (r.path().find("/moved") != std::string::npos)
+      c.send_status("302 x", "Location: /b?hdnts=hu%2Bsh\r\n");
+    else c.send("HTTP/1.1 403 x\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+  });
+  fl::remote_options options = quick(1);
+  options.headers = {"X-Key: hush"};
+  const auto store = fl::remote(options);
+  for (const std::string path : {"/404", "/etag", "/encoding", "/moved"}) {
+    const std::string name =
+        "http://user:hush@" + server.host() + path + "?pwd=hush&w=hu%2Bsh;x=hush#jwt=hush";
+    const std::string problem = problem_of(*store, name, 0, 1, fl::object_info{1, "\"of before\""});
+    INFO(problem);
+    CHECK(problem.starts_with(store->shown(name) + ": "));
+    for (const char* secret : {"hush", "hu%2Bsh", "hu+sh", "dXNlcjpodXNo"})
+      CHECK(problem.find(secret) == std::string::npos);
   }
 }
 

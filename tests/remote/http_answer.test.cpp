@@ -29,9 +29,14 @@ TEST_CASE("a Content-Range that contradicts itself has no meaning") {
   REQUIRE(past_end);
   CHECK_FALSE(past_end->is_satisfied);
   CHECK(past_end->total == 10);
+  const auto sizeless = content_range::parse("bytes 5-9/*");
+  REQUIRE(sizeless);
+  CHECK(sizeless->is_satisfied);
+  CHECK(sizeless->last == 9);
+  CHECK_FALSE(sizeless->total);
   for (const char* text :
-       {"", "bytes", "bytes ", "bytes /", "bytes -/", "bytes 5-9", "bytes 5-9/", "bytes 5-9/*", "bytes */*",
-        "bytes 9-5/10", "bytes 5-10/10", "bytes 5/10", "bytes -5/10", "bytes 5-/10", "5-9/10"})
+       {"", "bytes", "bytes ", "bytes /", "bytes -/", "bytes 5-9", "bytes 5-9/", "bytes 5-9/**", "bytes */*",
+        "bytes 9-5/*", "bytes 9-5/10", "bytes 5-10/10", "bytes 5/10", "bytes -5/10", "bytes 5-/10", "5-9/10"})
     CHECK_FALSE(content_range::parse(text));
 }
 
@@ -60,7 +65,9 @@ TEST_CASE("an error of S3 is its code and its message, on one line and not too l
         " (A: b <c> &lt; d)");
   CHECK(error_in_body("<Error><Message>b</Message></Error>") == " (b)");
   CHECK(error_in_body("<Error>\n  <Code> A </Code>\n<Message></Message></Error>") == " (A)");
-  CHECK(error_in_body("<Error><Code>A\x1b[31m\r\n\xc2\x9b\x7fz</Code></Error>") == " (A [31m    z)");
+  CHECK(error_in_body("<Error><Code>A\x1b[31m\r\n\xc2\x9b\x7fz</Code></Error>") ==
+        " (A [31m  \\u009b\\x7fz)");
+  CHECK(error_in_body("<Error><Code>A\u202eB</Code></Error>") == " (A\\u202eB)");
   for (const char* body :
        {"", "<Error>", "<Error><Code", "<Error><Code>", "<html><code>1</code></html>", "<Code>A</Code>"})
     CHECK(error_in_body(body).empty());
@@ -73,6 +80,16 @@ TEST_CASE("an error of S3 is its code and its message, on one line and not too l
     CHECK(text.size() <= 310);
     CHECK(text.ends_with("€…)"));
   }
+}
+
+TEST_CASE("a line of HTTP/2 that isn't libcurl's own came over HTTP/1") {
+  using feedline::detail::is_false_version;
+  for (const char* line : {"HTTP/2 206\r\n", "HTTP/2 206 OK\r\n", "HTTP/2.0 206 \r\n", "HTTP/2  206\r\n",
+                           "HTTP/3 206\r\n", "HTTP/2", "HTTP/206 206 \r\n"})
+    CHECK(is_false_version(line));
+  for (const char* line : {"HTTP/2 206 \r\n", "HTTP/3 200 \r\n", "HTTP/1.1 206 \r\n", "HTTP/1.0 200 OK\r\n",
+                           "", "X: HTTP/2 206\r\n"})
+    CHECK_FALSE(is_false_version(line));
 }
 
 TEST_CASE("a head is complete after its empty line; an interim one never is") {

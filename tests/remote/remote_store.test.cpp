@@ -464,6 +464,51 @@ TEST_CASE("an attempt in which no byte arrives ends") {
         server.url("/never") + ": no byte arrived for 250 ms (stall_timeout), at offset 0; tried 4 times");
 }
 
+TEST_CASE("an answer that comes too slowly ends") {
+  const fl::test::watchdog dog("an answer that comes too slowly ends");
+  const std::string object = some_object(100'000);
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    if (r.path() == "/soon") return void((c.send_range(r, object, "\"1\"", 0), c.drip(object.substr(0, 10))));
+    if (r.number == 0) c.send_range(r, object, "\"1\"", 70'000); // so that it makes progress
+    else c.send_range(r, object, "\"1\"", 0);
+    c.drip(object);
+  });
+  auto options = quick(2);
+  options.stall_timeout = 300ms;
+  const auto is_slow = [](const std::string& problem) { // a busy machine may drip nothing for that long
+    return (problem.find(" arrived in 300 ms (min_bytes_per_second), at offset ") != std::string::npos ||
+            problem.find("no byte arrived for 300 ms (stall_timeout), at offset ") != std::string::npos) &&
+           problem.ends_with("; tried 2 times");
+  };
+  options.min_bytes_per_second = 1'000'000;
+  const std::string problem = problem_of(*fl::remote(options), server.url(), 0, object.size());
+  INFO(problem);
+  CHECK(is_slow(problem));
+  options.min_bytes_per_second = 0;
+  CHECK(text_of(part_of(*fl::remote(options), server.url("/soon"), 0, 10)) == object.substr(0, 10));
+}
+
+TEST_CASE("a server of HTTP/1.1 that says HTTP/2 gets one request at a time on a connection") {
+  const std::string object = some_object(200'000);
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    const std::size_t first = r.range().first;
+    const std::string body = object.substr(first, r.range().second + 1 - first);
+    c.send("HTTP/2 206\r\nETag: \"1\"\r\nContent-Length: " + std::to_string(body.size()) +
+           "\r\nContent-Range: bytes " + std::to_string(first) + "-" +
+           std::to_string(first + body.size() - 1) + "/200000\r\n\r\n");
+    c.send(body);
+  });
+  auto options = quick(1);
+  options.part_bytes = 1000;
+  const auto store = fl::remote(options);
+  part_of(*store, server.url()); // so that what it says is known
+  std::vector<std::unique_ptr<fl::object_read>> reads;
+  for (std::size_t i = 0; i < 200; ++i)
+    reads.push_back(store->read(server.url(), i * 1000, 1000, std::nullopt));
+  for (std::size_t i = 0; i < reads.size(); ++i)
+    CHECK(text_of(reads[i]->get({})) == object.substr(i * 1000, 1000));
+}
+
 TEST_CASE("answers that don't fit the request fail at once") {
   const auto range = [](const std::string& value, const std::string& length = "100") {
     return "HTTP/1.1 206 OK\r\nContent-Length: " + length + "\r\nContent-Range: " + value + "\r\n\r\n" +
@@ -471,14 +516,18 @@ TEST_CASE("answers that don't fit the request fail at once") {
   };
   CHECK(problem_with(range("bytes 0-99/1000"), 100) ==
         "the server answered with bytes 0-99 instead of 100-199 (Content-Range), at offset 100");
-  CHECK(problem_with(range("bytes 100-149/1000"), 100) ==
-        "the server answered with bytes 100-149 instead of 100-199 (Content-Range), at offset 100");
+  CHECK(problem_with(range("bytes 100-200/*"), 100) ==
+        "the server answered with bytes 100-200 instead of 100-199 (Content-Range), at offset 100");
+  CHECK(problem_with(range("bytes 101-199/1000", "99"), 100) ==
+        "the server answered with bytes 101-199 instead of 100-199 (Content-Range), at offset 100");
+  CHECK(problem_with(range("bytes 0-99/1000"), 0, 200) ==
+        "the server answered with bytes 0-99 instead of 100-199 (Content-Range), at offset 100");
   CHECK(problem_with(range("bytes 100-200/1000"), 100) ==
         "the server answered with bytes 100-200 instead of 100-199 (Content-Range), at offset 100");
   CHECK(problem_with(range("bytes 0-99/1000", "50")) ==
         "the server announced 50 bytes (Content-Length) for bytes 0-99, at offset 0");
   for (const std::string value :
-       {"", "bytes 0-99/*", "bytes */1000", "bytes 0-99", "bytes 99-0/1000", "bytes 0-99/99",
+       {"", "bytes 0-99/**", "bytes */*", "bytes */1000", "bytes 0-99", "bytes 99-0/1000", "bytes 0-99/99",
         "pages 0-99/1000", "bytes -1-99/1000", "bytes 0-18446744073709551616/18446744073709551617",
         "bytes 0-99/1000 or so"}) {
     CAPTURE(value);
@@ -491,6 +540,99 @@ TEST_CASE("answers that don't fit the request fail at once") {
         "the server sent more than the 100 bytes that it announced, at offset 0");
   CHECK(problem_with("220 ftp.example.org ready\r\n\r\n") ==
         "the server's answer, or where it redirects to, isn't HTTP, at offset 0");
+}
+
+TEST_CASE("a server may send less than was requested, and the rest is requested") {
+  const std::string object = some_object(300'000);
+  std::size_t most = 0;
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    const std::size_t first = r.range().first, wanted = r.range().second + 1 - first;
+    const std::string_view body = std::string_view(object).substr(first, std::min(wanted, most));
+    c.send("HTTP/1.1 206 x\r\nContent-Length: " + std::to_string(body.size()) + "\r\nContent-Range: bytes " +
+           std::to_string(first) + "-" + std::to_string(first + body.size() - 1) + "/300000\r\n\r\n");
+    if (r.number == 1) c.send(body.substr(0, body.size() / 2)), c.reset(); // and one of them breaks off
+    else c.send(body);
+  });
+  const auto store = fl::remote(quick(2));
+  for (const std::size_t bytes : {100'000u, 70'000u, 4'000u, 300'000u}) {
+    most = bytes;
+    CHECK(text_of(part_of(*store, server.url(), 0, object.size())) == object);
+    CHECK(text_of(part_of(*store, server.url(), 299'000, 5'000)) == object.substr(299'000));
+  }
+  const std::size_t before = server.requests().size();
+  most = 70'000;
+  part_of(*store, server.url(), 0, object.size());
+  CHECK(server.requests().size() == before + 5);
+  most = 1;
+  CHECK(text_of(part_of(*store, server.url(), 1'000, 100)) == object.substr(1'000, 100));
+  CHECK(problem_of(*store, server.url(), 1'000, 1'000) ==
+        server.url() + ": the server sends less than was requested, again and again, at offset 1101");
+}
+
+TEST_CASE("the size of an object is asked for where Content-Range doesn't say it") {
+  const std::string object = some_object(1000);
+  const auto is_question = [](const http_request& r) { return r.line.starts_with("HEAD "); };
+  std::string question = "200 x", etag = "\"1\"", other_etag = etag;
+  std::size_t busy = 0; // questions that fail
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    if (is_question(r)) {
+      CHECK(r.header("range").empty());
+      c.send("HTTP/1.1 " + (busy > 0 && busy-- > 0 ? "503 x" : question) + "\r\nETag: " + other_etag +
+             "\r\nContent-Length: 1000\r\n\r\n");
+      return;
+    }
+    const std::size_t first = r.range().first;
+    if (first >= object.size())
+      return void(c.send_status("416 x", "ETag: " + etag + "\r\nContent-Range: bytes */1000\r\n"));
+    const std::string body = object.substr(first, r.range().second + 1 - first);
+    c.send("HTTP/1.1 206 x\r\nETag: " + etag + "\r\nContent-Length: " + std::to_string(body.size()) +
+           "\r\nContent-Range: bytes " + std::to_string(first) + "-" +
+           std::to_string(first + body.size() - 1) + "/*\r\n\r\n" + body);
+  });
+  const auto store = fl::remote(quick(3));
+  const auto part = part_of(*store, server.url(), 0, 600);
+  CHECK(text_of(part) == object.substr(0, 600));
+  CHECK(part.object == fl::object_info{1000, etag});
+  CHECK(server.requests().size() == 3);
+  CHECK(text_of(part_of(*store, server.url(), 600, 600, part.object)) == object.substr(600));
+  CHECK(server.requests().size() == 4); // nothing is asked twice
+  CHECK(part_of(*store, server.url(), 0, 0).object == part.object);
+  CHECK(text_of(part_of(*store, server.url(), 2000, 10)).empty());
+  busy = 2;
+  CHECK(text_of(part_of(*store, server.url(), 990)) == object.substr(990));
+  CHECK(busy == 0);
+  question = "403 x";
+  CHECK(problem_of(*store, server.url()) ==
+        server.url() +
+            ": the server doesn't say how large the object is: not in Content-Range, and a request "
+            "for that (HEAD) got status 403 Forbidden, at offset 0");
+  question = "200 x";
+  other_etag = "\"2\"";
+  CHECK(problem_of(*store, server.url())
+            .starts_with(server.url() + ": has changed: ETag \"2\" before, \"1\" now"));
+}
+
+TEST_CASE("an object that is stored as a compressed file is that file") {
+  const std::string object = some_object(1000);
+  misbehaving_server server([&](connection& c, const http_request& r) {
+    const auto [first, last] = r.range();
+    const std::string encoding = "Content-Encoding: " + r.path().substr(1) + "\r\n";
+    if (r.path() == "/whole-gzip")
+      return void(
+          c.send("HTTP/1.1 200 x\r\nContent-Encoding: gzip\r\nContent-Length: 1000\r\n\r\n" + object));
+    const std::string body = object.substr(first, last + 1 - first);
+    c.send("HTTP/1.1 206 x\r\n" + encoding + "Content-Length: " + std::to_string(body.size()) +
+           "\r\nContent-Range: bytes " + std::to_string(first) + "-" +
+           std::to_string(first + body.size() - 1) + "/1000\r\n\r\n" + body);
+  });
+  const auto store = fl::remote(quick(1));
+  for (const char* path : {"/gzip", "/GZip", "/x-gzip", "/zstd", "/identity"}) {
+    CHECK(text_of(part_of(*store, server.url(path), 100, 200)) == object.substr(100, 200));
+    CHECK(part_of(*store, server.url(path), 900, 200).object.bytes == 1000);
+  }
+  CHECK(text_of(part_of(*store, server.url("/whole-gzip"), 0, 1000)) == object);
+  CHECK(problem_of(*store, server.url("/br")) ==
+        server.url("/br") + ": the server sent br (Content-Encoding), which wasn't requested, at offset 0");
 }
 
 TEST_CASE("bodies without a length and with chunks are read") {
@@ -530,8 +672,8 @@ TEST_CASE("endless answers are given up") {
       }
       c.close();
     });
-    const std::string name = server.url() + ": ";
-    return problem_of(*fl::remote(quick()), server.url()).substr(name.size());
+    const std::string name = server.url() + ": ", problem = problem_of(*fl::remote(quick()), server.url());
+    return problem.substr(std::min(name.size(), problem.size()));
   };
   CHECK(problem_of_endless("HTTP/1.1 206 OK\r\n", "X-Header: " + std::string(1000, 'x') + "\r\n") ==
         "the answer's header exceeds 128 KiB, at offset 0");
@@ -544,6 +686,13 @@ TEST_CASE("endless answers are given up") {
   CHECK(problem_of_endless("HTTP/1.1 206 OK\r\nContent-Range: bytes 0-99/1000\r\n\r\n",
                            std::string(1000, 'x')) ==
         "the server sent more than the 100 bytes that it announced, at offset 0");
+  const std::string chunked =
+      "HTTP/1.1 206 OK\r\nTransfer-Encoding: chunked\r\nContent-Range: bytes 0-99/1000\r\n\r\n";
+  const std::string trailer = "X-Trailer: " + std::string(1000, 'x') + "\r\n";
+  CHECK(problem_of_endless(chunked + "0\r\n", trailer) == "the answer's header exceeds 128 KiB, at offset 0");
+  CHECK(problem_of_endless(chunked + "32\r\n" + std::string(50, 'x') + "\r\n0\r\n", trailer) ==
+        "the answer's header exceeds 128 KiB, at offset 50");
+  CHECK(problem_of_endless(chunked + "64\r\n" + std::string(100, 'x') + "\r\n0\r\n", trailer).empty());
   CHECK(problem_of_endless("HTTP/1.1 302 Found\r\nLocation: /b\r\nContent-Length: 99999999999\r\n\r\n",
                            std::string(1000, 'x')) == "the server redirects too often, at offset 0");
 }

@@ -129,6 +129,12 @@ class misbehaving_server {
       close();
     }
 
+    /// Sends a byte about every 2 ms, until the client closes the connection or the server ends.
+    void drip(std::string_view bytes) {
+      for (pollfd end{end_, POLLIN, 0}; !bytes.empty(); bytes.remove_prefix(1))
+        if (::poll(&end, 1, 2) != 0 || !send(bytes.substr(0, 1))) return close();
+    }
+
     /// Closes the connection after what was sent.
     void close() { is_open_ = false; }
 

@@ -34,7 +34,9 @@ struct remote_options {
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds(10); ///< to find and reach a server
   std::chrono::nanoseconds stall_timeout =
       std::chrono::seconds(30); ///< without a byte from a connected server
-  bool anonymous = false;       ///< uses no keys of S3 and no HF_TOKEN, even if there are some
+  /// Of an answer, over stall_timeout: a slower one is ended as one that stalls. 0: none is too slow.
+  std::size_t min_bytes_per_second = 100;
+  bool anonymous = false; ///< uses no keys of S3 and no HF_TOKEN, even if there are some
   /// S3 with AWS_ENDPOINT_URL: requests `bucket.host/key`, not `host/bucket/key`. Amazon's servers always get the bucket in
   /// the host's name, unless it has dots or capital letters.
   bool virtual_hosted = false;

@@ -9,7 +9,7 @@
 namespace feedline::inline FEEDLINE_ABI {
 
 /// Reads objects from web servers and S3, for sources that take an object_store. Each is read in parts, several at
-/// once, over connections that are reused (HTTP/1.1, and HTTP/2 where the server has it). One thread does all of it;
+/// once, over connections that are reused (HTTP/1.1, and HTTP/2 where it is agreed on with TLS). One thread does all of it;
 /// it starts with the first read.
 ///
 /// Takes: names that begin with `http://`, `https://` or `s3://bucket/`. In a URL, special characters are
@@ -28,8 +28,8 @@ namespace feedline::inline FEEDLINE_ABI {
 /// seconds for the metadata.
 ///
 /// Fails: with an error that names the object without its secrets, and has the code and the message of an error of S3.
-/// - outage_error: a connection that fails or breaks, a server that is silent for too long, and the status codes 408, 429
-///   and 500 to 599 (but 501 and 505). It is tried again, as `retry` says and not before the server's Retry-After; a
+/// - outage_error: a connection that fails or breaks, a server that is silent for too long or too slow, and the status codes
+///   408, 429 and 500 to 599 (but 501 and 505). It is tried again, as `retry` says and not before the server's Retry-After; a
 ///   part continues after the bytes that have arrived. After `retry.attempts` this is an outage: `on_notice` and metrics
 ///   say so, and it is tried again until `retry.for_at_most` has passed. Then the run ends, whatever on_error is.
 /// - outage_error at once: no valid certificate, S3's ExpiredToken and RequestTimeTooSkewed, and a Retry-After that
@@ -38,6 +38,11 @@ namespace feedline::inline FEEDLINE_ABI {
 ///   server fails, and not if a file or a variable is wrong.
 /// - object_error: other status codes, and an object that changes while it is read. From a server that ignores ranges an
 ///   object can only be read in order, and only if it isn't larger than `part_bytes`.
+///
+/// A server may send less than was requested, and not say the size of an object in Content-Range: then it is asked for that
+/// with HEAD. An object that is stored with Content-Encoding gzip or zstd is read as the compressed file that it is.
+///
+/// Messages have names of parameters in URLs, and their values only where these are known to be no secrets.
 ///
 /// Throws std::invalid_argument if an option is out of range.
 ///

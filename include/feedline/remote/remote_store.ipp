@@ -88,6 +88,7 @@ class remote_store final : public object_store {
       refuse("in_flight is " + size_text(o.in_flight) + ", but must be from 1 to 65,536");
     refuse_negative(o.part_bytes, "feedline::remote: part_bytes");
     refuse_negative(o.bytes_ahead, "feedline::remote: bytes_ahead");
+    refuse_negative(o.min_bytes_per_second, "feedline::remote: min_bytes_per_second");
     if (o.part_bytes < 1) refuse("part_bytes is 0, but must be at least 1");
     if (o.bytes_ahead < o.part_bytes)
       refuse("bytes_ahead is " + size_text(o.bytes_ahead) + ", but must be at least part_bytes, " +

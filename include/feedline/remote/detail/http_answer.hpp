@@ -21,15 +21,19 @@ std::string_view trimmed(std::string_view text);
 /// Digits only, without overflow.
 std::optional<std::uint64_t> parse_number(std::string_view text);
 
-/// The value of Content-Range: `bytes 0-99/1000`, or with status 416 `bytes */1000`.
+/// The value of Content-Range: `bytes 0-99/1000`, `bytes 0-99/*`, or with status 416 `bytes */1000`.
 struct content_range {
   bool is_satisfied = false; ///< false: first and last have no meaning
   std::uint64_t first = 0;
   std::uint64_t last = 0;
-  std::uint64_t total = 0;
+  std::optional<std::uint64_t> total{}; ///< none: the server doesn't say it
 
   static std::optional<content_range> parse(std::string_view text);
 };
+
+/// Whether a line of an answer says that it is one of HTTP/2 or newer, but isn't what libcurl makes of such an answer: it came
+/// over a connection of HTTP/1.
+bool is_false_version(std::string_view line);
 
 /// Filled line by line. After a redirect, the next answer replaces it.
 struct http_answer {
@@ -62,7 +66,7 @@ std::string without_entities(std::string_view text);
 
 /// " (SlowDown: Please reduce your request rate.)": the code and the message of an error of S3, from the body of an answer;
 /// empty if it is something else. Long ones are shortened, and secrets are left out.
-std::string error_in_body(std::string_view body, const std::vector<std::string_view>& secrets = {});
+std::string error_in_body(std::string_view body, const std::vector<std::string>& secrets = {});
 
 /// "503 Service Unavailable", in our own words: the server's may be missing or anything.
 std::string status_text(int status);

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <system_error>
 
+#include <feedline/detail/readable_text.hpp>
 #include <feedline/remote/detail/url.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -30,14 +31,21 @@ FEEDLINE_INLINE std::optional<content_range> content_range::parse(std::string_vi
   text = trimmed(text.substr(6));
   const std::size_t slash = std::min(text.find('/'), text.size());
   const std::string_view range = text.substr(0, slash);
-  const auto total = parse_number(text.substr(std::min(slash + 1, text.size())));
-  if (!total) return std::nullopt;
-  if (range == "*") return content_range{false, 0, 0, *total};
+  const std::string_view size = text.substr(std::min(slash + 1, text.size()));
+  const auto total = parse_number(size);
+  if (!total && (size != "*" || range == "*")) return std::nullopt;
+  if (range == "*") return content_range{false, 0, 0, total};
   const std::size_t dash = std::min(range.find('-'), range.size());
   const auto first = parse_number(range.substr(0, dash));
   const auto last = parse_number(range.substr(std::min(dash + 1, range.size())));
-  if (!first || !last || *first > *last || *last >= *total) return std::nullopt;
-  return content_range{true, *first, *last, *total};
+  if (!first || !last || *first > *last || (total && *last >= *total)) return std::nullopt;
+  return content_range{true, *first, *last, total};
+}
+
+FEEDLINE_INLINE bool is_false_version(std::string_view line) {
+  constexpr std::string_view form = "HTTP/2 206 \r\n"; // it has no words after the status
+  const bool is_newer = line.starts_with("HTTP/2") || line.starts_with("HTTP/3");
+  return is_newer && (line.size() != form.size() || line[6] != ' ' || !line.ends_with(form.substr(10)));
 }
 
 FEEDLINE_INLINE bool http_answer::take_line(std::string_view line) {
@@ -101,26 +109,17 @@ FEEDLINE_INLINE std::string without_entities(std::string_view text) {
   return plain;
 }
 
-FEEDLINE_INLINE std::string error_in_body(std::string_view body,
-                                          const std::vector<std::string_view>& secrets) {
+FEEDLINE_INLINE std::string error_in_body(std::string_view body, const std::vector<std::string>& secrets) {
   const auto element = [&](std::string_view name, std::size_t most) {
     const std::string tag = "<" + std::string(name) + ">";
     const std::size_t found = body.find(tag);
     std::string_view text = found == body.npos ? std::string_view() : body.substr(found + tag.size());
     text = trimmed(text.substr(0, text.find('<')));
-    const std::string plain = without(without_entities(text), secrets); // before they can be cut
-    text = plain;
-    const bool is_cut = text.size() > most;
-    while (is_cut && most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80)
-      --most; // within a character
-    std::string shown;
-    for (text = text.substr(0, most); !text.empty();) {
-      const bool is_c1 = text[0] == '\xc2' && text.size() > 1 && static_cast<unsigned char>(text[1]) < 0xa0;
-      const auto byte = static_cast<unsigned char>(text[0]);
-      shown += byte < ' ' || byte == 0x7f || is_c1 ? ' ' : text[0];
-      text.remove_prefix(is_c1 ? 2 : 1);
-    }
-    return shown + (is_cut ? "…" : "");
+    std::string plain = without(without_entities(text), secrets); // before they can be cut
+    std::ranges::replace_if(
+        plain, [](char c) { return c >= 0 && c < ' '; }, ' ');
+    const std::string_view shown = beginning_of(plain, most);
+    return readable(shown) + (shown.size() < plain.size() ? "…" : "");
   };
   if (body.find("<Error>") == body.npos) return {};
   const std::string code = element("Code", 80), message = element("Message", 300);

@@ -170,6 +170,15 @@ inline http_reply exchange(const common_options& options, const http_exchange& e
   };
   set(CURLOPT_WRITEFUNCTION, write);
   set(CURLOPT_WRITEDATA, &reply);
+  const auto count_header = +[](char*, std::size_t, std::size_t size, void* context) noexcept -> std::size_t {
+    constexpr std::size_t most = std::size_t{64} << 10;
+    auto& all = *static_cast<std::size_t*>(context);
+    all += size;
+    return all > most ? 0 : size;
+  };
+  std::size_t header_bytes = 0;
+  set(CURLOPT_HEADERFUNCTION, count_header);
+  set(CURLOPT_HEADERDATA, &header_bytes);
   check_multi(curl_multi_add_handle(multi.get(), easy.get()));
 
   struct removal {

@@ -5,12 +5,14 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <feedline/remote/detail/url.hpp>
@@ -23,6 +25,7 @@ enum class part_problem {
   of_object, ///< the server says so, or what it sends is wrong
   missing,   ///< there is no such object
   outage,    ///< the server, or the way to it, fails
+  memory,    ///< there wasn't enough, not even for a message
 };
 
 class part_ticket {
@@ -52,9 +55,18 @@ class part_ticket {
     if (!changed_.wait(lock, stop, [this] { return is_done(); }) || stop.stop_requested())
       throw object_error(without_secrets(name) + ": reading was stopped, at offset " +
                          std::to_string(offset));
-    if (error_.empty()) return std::move(part_);
-    if (kind_ == part_problem::missing) throw object_missing(error_);
-    if (kind_ == part_problem::outage) throw outage_error(error_);
+    if (!problem_) return std::move(part_);
+    switch (*problem_) {
+    case part_problem::of_object:
+      break;
+    case part_problem::missing:
+      throw object_missing(error_);
+    case part_problem::memory: // there may be some now
+      throw outage_error(without_secrets(name) + ": no memory is left to read it, at offset " +
+                         std::to_string(offset));
+    case part_problem::outage:
+      throw outage_error(error_);
+    }
     throw object_error(error_);
   }
 
@@ -65,15 +77,32 @@ class part_ticket {
     changed_.notify_all();
   }
 
-  /// `problem`: what happened and where, without the name.
-  void fail(const std::string& problem, part_problem kind) {
-    fail_saying(without_secrets(name) + ": " + problem, kind);
+  /// `problem`: what happened and where, without the name. A thread that has no memory left can call it, too.
+  void fail(std::string_view problem, part_problem kind) noexcept {
+    std::string message;
+    try {
+      if (kind != part_problem::memory) message.append(without_secrets(name)).append(": ").append(problem);
+    } catch (const std::exception&) {
+      kind = part_problem::memory;
+    }
+    fail_saying(std::move(message), kind);
+  }
+
+  /// The same where the problem is none of the object.
+  void abandon(std::string_view problem, part_problem kind) noexcept {
+    std::string where;
+    try {
+      where.append(problem).append(", at offset ").append(std::to_string(offset));
+    } catch (const std::exception&) {
+      kind = part_problem::memory;
+    }
+    fail(where, kind);
   }
 
   /// The same with the whole message.
-  void fail_saying(std::string message, part_problem kind) {
+  void fail_saying(std::string&& message, part_problem kind) noexcept {
     const std::lock_guard lock(mutex_);
-    kind_ = kind;
+    problem_ = kind;
     error_ = std::move(message);
     is_done_.store(true, std::memory_order_release);
     changed_.notify_all();
@@ -84,8 +113,8 @@ class part_ticket {
   std::condition_variable_any changed_;
   std::atomic<bool> is_done_{false};
   object_part part_;
+  std::optional<part_problem> problem_;
   std::string error_;
-  part_problem kind_ = part_problem::of_object;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -102,17 +102,21 @@ class key_ring {
     std::exception_ptr failure;
     const clock::time_point began = clock::now();
     try {
-      found = std::make_shared<const request_keys>(find_(stop));
-      if (found->expires <= clock::now())
-        throw keys_error(
-            "the keys or the token that were found have expired already (is this machine's clock right?)",
-            true);
-    } catch (const keys_error&) {
+      try {
+        found = std::make_shared<const request_keys>(find_(stop));
+        if (found->expires <= clock::now())
+          throw keys_error("the keys or the token that were found have expired already (is this machine's "
+                           "clock right?)",
+                           true);
+      } catch (const keys_error&) {
+        throw;
+      } catch (const std::exception& error) {
+        throw keys_error(error.what(), true);
+      } catch (...) {
+        throw keys_error("an exception of an unknown type", true);
+      }
+    } catch (...) { // also if there is no memory for the message
       failure = std::current_exception();
-    } catch (const std::exception& error) {
-      failure = std::make_exception_ptr(keys_error(error.what(), true));
-    } catch (...) {
-      failure = std::make_exception_ptr(keys_error("an exception of an unknown type", true));
     }
     const std::lock_guard lock(mutex_);
     is_searching_ = false;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <ctime>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -53,7 +54,7 @@ enum class attempt_end {
   failed,   ///< because of the object, or of what the server says
   broken,   ///< because of the server or the way to it
   unusable, ///< likewise, and another attempt would end in the same way
-  moved,    ///< target() is now where the server redirects to
+  goes_on,  ///< another request follows at once: to where the server redirects, for the size, or for the rest
 };
 
 class transfer {
@@ -92,14 +93,14 @@ class transfer {
     return std::ranges::all_of(tickets_, [](const auto& t) { return t->is_cancelled.load(); });
   }
 
-  /// Begins an attempt; returns the range that it requests.
+  /// Begins an attempt; returns the range that it requests, or nothing if it asks for the object's size.
   std::string begin() {
     answer_ = {};
     error_.reset();
     refuses_all_ = refuses_keys_ = false;
     verdict_ = verdict::none;
-    body_ = lead_ = 0;
-    return std::to_string(first()) + "-" + std::to_string(last());
+    announced_ = body_ = lead_ = 0;
+    return asks_size_ ? std::string() : range_text(first(), last());
   }
 
   /// The most bytes of a body that the server may send.
@@ -110,8 +111,13 @@ class transfer {
 
   /// Returns false if the attempt must be given up.
   bool take_header(std::string_view line) {
-    if (verdict_ != verdict::none) return true; // after the body
-    if (answer_.take_line(line)) return true;
+    if (verdict_ != verdict::none) { // after the body
+      answer_.bytes += line.size();
+      if (answer_.bytes <= http_answer::most_bytes) return true;
+      if (verdict_ == verdict::accepted && body_ == announced_) return false; // nothing more is needed
+    } else if (answer_.take_line(line)) {
+      return true;
+    }
     refuse("the answer's header exceeds " + std::to_string(http_answer::most_bytes >> 10) + " KiB");
     return false;
   }
@@ -150,8 +156,20 @@ class transfer {
       return attempt_end::broken;
     case verdict::moved:
       return follow();
+    case verdict::sizeless:
+      asks_size_ = true;
+      return attempt_end::goes_on;
+    case verdict::sized:
+      asks_size_ = false;
+      size_ = answer_;
+      return attempt_end::goes_on;
     case verdict::accepted:
       if (arrived_ == length_) return attempt_end::complete;
+      if (body_ == announced_) { // some servers limit what they send at once
+        if (announced_ >= least_progress || ++small_steps_ <= most_small_steps) return attempt_end::goes_on;
+        problem_ = "the server sends less than was requested, again and again";
+        return attempt_end::failed;
+      }
       problem_ = "the connection was closed " + std::to_string(length_ - arrived_) +
                  " bytes before the end of the part";
       return attempt_end::broken;
@@ -161,17 +179,34 @@ class transfer {
     return end_without_answer(code, words);
   }
 
-  /// Ends an attempt in which no byte arrived for too long.
-  attempt_end end_stalled(std::chrono::nanoseconds limit) {
+  /// Ends an attempt in which too few bytes arrived.
+  attempt_end end_stalled(std::string problem) {
     const attempt_end result = end(CURLE_PARTIAL_FILE, {});
-    if (result == attempt_end::broken && verdict_ != verdict::busy)
-      problem_ = "no byte arrived for " + duration_text(limit) + " (stall_timeout)";
+    if (result == attempt_end::broken && verdict_ != verdict::busy) problem_ = std::move(problem);
     return result;
   }
 
   /// Ends an attempt that couldn't begin or go on.
   void refuse(std::string problem) {
     verdict_ = verdict::refused;
+    problem_ = std::move(problem);
+  }
+
+  /// The same after an exception, where none can be thrown. The object isn't to blame.
+  void refuse(const std::exception& error) noexcept {
+    error_.reset();
+    try {
+      refuse(error.what());
+    } catch (const std::exception&) {
+      verdict_ = verdict::refused;
+      problem_ = "no memory"; // so short that it needs none
+    }
+    refuses_all_ = true;
+  }
+
+  /// Ends an attempt that another one, of HTTP/1.1, should replace.
+  void break_off(std::string problem) {
+    verdict_ = verdict::busy;
     problem_ = std::move(problem);
   }
 
@@ -190,8 +225,7 @@ class transfer {
   /// After a broken attempt: whether it read enough to begin counting attempts again. A server that sends a few bytes
   /// per attempt doesn't make progress.
   bool made_progress() {
-    constexpr std::size_t least = std::size_t{64} << 10;
-    if (arrived_ < progress_ + least) return false;
+    if (arrived_ < progress_ + least_progress) return false;
     progress_ = arrived_;
     return true;
   }
@@ -210,18 +244,32 @@ class transfer {
   }
 
   /// Fails with the last attempt's problem. `in_outage`: it isn't the object's.
-  void fail(std::size_t tried, bool in_outage) {
-    const std::string tries = tried > 1 ? "; tried " + std::to_string(tried) + " times" : "";
-    const part_problem kind = in_outage     ? part_problem::outage
-                              : is_missing_ ? part_problem::missing
-                                            : part_problem::of_object;
-    for (const auto& t : tickets_) t->fail(problem() + tries, kind);
+  void fail(std::size_t tried, bool in_outage) noexcept {
+    part_problem kind = in_outage     ? part_problem::outage
+                        : is_missing_ ? part_problem::missing
+                                      : part_problem::of_object;
+    std::string what;
+    try {
+      what = problem() + (tried > 1 ? "; tried " + std::to_string(tried) + " times" : "");
+    } catch (const std::exception&) {
+      kind = part_problem::memory;
+    }
+    for (const auto& t : tickets_) t->fail(what, kind);
+  }
+
+  /// Fails for a reason that has nothing to do with the object.
+  void abandon(std::string_view problem, part_problem kind) noexcept {
+    for (const auto& t : tickets_) t->abandon(problem, kind);
   }
 
  private:
-  enum class verdict { none, accepted, past_end, busy, refused, moved };
+  enum class verdict { none, accepted, past_end, busy, refused, moved, sizeless, sized };
 
   static constexpr std::size_t most_redirects = 10;
+
+  static constexpr std::size_t least_progress = std::size_t{64} << 10;
+
+  static constexpr std::size_t most_small_steps = 100; // each of less than that
 
   static constexpr std::size_t most_unused_bytes = std::size_t{64} << 10; // of a body that says nothing
 
@@ -232,8 +280,10 @@ class transfer {
 
   void judge() {
     if (target().ignores_etag) answer_.etag.clear();
-    if (!answer_.encoding.empty() && lower_case(answer_.encoding) != "identity" && answer_.status < 300)
-      return refuse("the server sent " + readable(answer_.encoding.substr(0, 40)) +
+    if (asks_size_ && (answer_.status < 300 || answer_.status >= 400) && !may_heal(answer_.status))
+      return judge_size();
+    if (answer_.status < 300 && !is_stored_encoding())
+      return refuse("the server sent " + said(answer_.encoding, 40) +
                     " (Content-Encoding), which wasn't requested");
     switch (answer_.status) {
     case 301:
@@ -251,30 +301,58 @@ class transfer {
       return judge_whole();
     case 416:
       return judge_end();
-    case 501: // of the request
-    case 505:
-      return refuse_status();
     default:
-      if (answer_.status < 500 && answer_.status != 408 && answer_.status != 429) return refuse_status();
+      if (!may_heal(answer_.status)) return refuse_status();
       verdict_ = verdict::busy;
       problem_ = "status " + status_text(answer_.status);
       error_.emplace();
     }
   }
 
+  static bool may_heal(int status) noexcept {
+    if (status == 501 || status == 505) return false; // of the request
+    return status >= 500 || status == 408 || status == 429;
+  }
+
+  // An object may be stored as a compressed file that its server describes as an encoding. Then the ranges, the length and
+  // the bytes are those of the file; a server that compresses as it sends doesn't know the length.
+  bool is_stored_encoding() const {
+    const std::string encoding = lower_case(answer_.encoding);
+    if (encoding.empty() || encoding == "identity") return true;
+    const bool is_known = encoding == "gzip" || encoding == "x-gzip" || encoding == "zstd";
+    return is_known && answer_.length && (answer_.range || answer_.status == 200);
+  }
+
+  // The answer to a request for the size alone.
+  void judge_size() {
+    if (answer_.status == 200 && answer_.length) verdict_ = verdict::sized;
+    else
+      refuse("the server doesn't say how large the object is: not in Content-Range, and a request for that "
+             "(HEAD) " +
+             ("got status " + status_text(answer_.status)));
+  }
+
   void judge_range() {
     const auto& range = answer_.range;
     if (!range || !range->is_satisfied)
       return refuse("the server answered with status 206, but without a valid Content-Range");
-    const std::uint64_t end = std::min(last(), range->total - 1);
-    if (range->first != first() || range->last != end)
+    std::optional<std::uint64_t> total = range->total;
+    if (!total && known()) total = known()->bytes;
+    if (!total && size_) {
+      if (!answer_.version().empty() && !size_->version().empty() && answer_.version() != size_->version())
+        return refuse(change_text({*size_->length, size_->version()}, {*size_->length, answer_.version()}));
+      total = size_->length;
+    }
+    if (range->first != first() || range->last > last() || (total && range->last >= *total))
       return refuse("the server answered with bytes " + range_text(range->first, range->last) +
-                    " instead of " + range_text(first(), end) + " (Content-Range)");
+                    " instead of " + range_text(first(), total ? std::min(last(), *total - 1) : last()) +
+                    " (Content-Range)");
     announced_ = range->last - range->first + 1;
     if (answer_.length && *answer_.length != announced_)
       return refuse("the server announced " + std::to_string(*answer_.length) +
                     " bytes (Content-Length) for bytes " + range_text(range->first, range->last));
-    accept(range->total);
+    if (!total) verdict_ = verdict::sizeless;
+    else accept(*total);
   }
 
   // Fine if the object is small and ends within the range. What precedes the range comes again, as do the bytes of earlier
@@ -296,7 +374,7 @@ class transfer {
   void judge_end() {
     // S3 doesn't say the size; but only an empty object has no byte 0.
     std::optional<std::uint64_t> total;
-    if (answer_.range) total = answer_.range->total;
+    if (answer_.range && answer_.range->total) total = answer_.range->total;
     else if (first() == 0) total = 0;
     else if (known()) total = known()->bytes;
     if (!total || first() < *total) return refuse_status();
@@ -309,7 +387,7 @@ class transfer {
     auto next = redirected(target_, answer_.location);
     if (next && ++redirects_ <= most_redirects) {
       target_ = *std::move(next);
-      return attempt_end::moved;
+      return attempt_end::goes_on;
     }
     refuse(next ? "the server redirects too often" : "the server redirects to a URL that isn't valid");
     return attempt_end::failed;
@@ -320,8 +398,7 @@ class transfer {
     is_missing_ = answer_.status == 404 || answer_.status == 410;
     if (target().is_s3) {
       if (!answer_.bucket_region.empty() && answer_.status < 500 && answer_.status != 404)
-        problem +=
-            " (the bucket's region is " + readable(answer_.bucket_region.substr(0, 40)) + ", set AWS_REGION)";
+        problem += " (the bucket's region is " + said(answer_.bucket_region, 40) + ", set AWS_REGION)";
       else if ((answer_.status == 401 || answer_.status == 403) && keys_ && keys_->user.empty())
         problem += " (the request wasn't signed: " + readable(keys_->why_none) + ")";
     }
@@ -348,22 +425,36 @@ class transfer {
     const bool is_denied = answer_.status == 401 || (target().is_s3 && answer_.status == 403);
     refuses_keys_ = keys_ && verdict_ == verdict::refused &&
                     (target().is_s3 ? is_expired || (is_denied && keys_->user.empty()) : is_denied);
-    std::vector<std::string_view> secrets{target().password};
+    problem_ += error_in_body(*error_, secrets());
+    error_.reset();
+  }
+
+  // What a server knows of this request, which it may repeat in its answer, and no message should show.
+  std::vector<std::string> secrets() const {
+    std::vector<std::string> all{target().password};
+    without_secrets(tickets_.front()->name, &all);
+    without_secrets(target().url, &all);
     const auto add = [&](const std::vector<std::string>& headers) {
-      for (const std::string_view header : headers) {
+      for (const std::string& header : headers) {
         const std::size_t colon = header.find(':');
-        secrets.push_back(trimmed(header.substr(colon + 1)));
-        if (lower_case(header.substr(0, colon)) == "authorization") // "Bearer SECRET"
-          secrets.push_back(secrets.back().substr(secrets.back().find(' ') + 1));
+        all.emplace_back(trimmed(std::string_view(header).substr(colon + 1)));
+        if (lower_case(std::string_view(header).substr(0, colon)) == "authorization") // "Bearer SECRET"
+          all.push_back(all.back().substr(all.back().find(' ') + 1));
       }
     };
     add(target().headers);
+    if (!target().user.empty() || !target().password.empty())
+      all.push_back(base64(target().user + ":" + target().password));
     if (keys_) {
-      secrets.push_back(keys_->password);
+      all.push_back(keys_->password);
       add(keys_->headers);
     }
-    problem_ += error_in_body(*error_, secrets);
-    error_.reset();
+    return all;
+  }
+
+  // A text of the server's, for a message.
+  std::string said(std::string_view text, std::size_t most) const {
+    return readable(beginning_of(without(std::string(text), secrets()), most));
   }
 
   // The version that was read before, or must be read.
@@ -378,12 +469,12 @@ class transfer {
     length_ = static_cast<std::size_t>(std::min<std::uint64_t>(count_, total - std::min(total, offset_)));
   }
 
-  static std::string change_text(const object_info& before, const object_info& now) {
+  std::string change_text(const object_info& before, const object_info& now) const {
     if (before.bytes != now.bytes)
       return "has changed: " + std::to_string(before.bytes) + " bytes before, " + std::to_string(now.bytes) +
              " now";
-    const auto text = [](const std::string& version) {
-      return version.empty() ? std::string("none") : readable(version.substr(0, 100));
+    const auto text = [this](const std::string& version) {
+      return version.empty() ? std::string("none") : said(version, 100);
     };
     const bool had_etag = before.version.ends_with('"'), has_etag = now.version.ends_with('"');
     return std::string("has changed: ") + (had_etag || has_etag ? "ETag " : "Last-Modified ") +
@@ -466,7 +557,10 @@ class transfer {
   std::shared_ptr<std::byte> memory_; // of length_ bytes, from the first one on
   std::size_t length_ = 0;            // of the part, as soon as object_ is known
   std::size_t arrived_ = 0;
-  std::size_t progress_ = 0; // arrived_ when attempts were last counted from the beginning
+  std::size_t progress_ = 0;        // arrived_ when attempts were last counted from the beginning
+  bool asks_size_ = false;          // the next request does
+  std::optional<http_answer> size_; // to that request
+  std::size_t small_steps_ = 0;
 
   // Of this attempt.
   request_target target_;

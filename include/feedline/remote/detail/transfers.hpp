@@ -16,6 +16,7 @@
 #include <new>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -24,6 +25,7 @@
 #include <curl/curl.h>
 
 #include <feedline/detail/readable_text.hpp>
+#include <feedline/remote/detail/http_answer.hpp>
 #include <feedline/remote/detail/http_exchange.hpp>
 #include <feedline/remote/detail/part_ticket.hpp>
 #include <feedline/remote/detail/transfer.hpp>
@@ -128,7 +130,10 @@ class transfers {
     curl_list headers;
     curl_easy easy; // null between attempts
     clock::time_point began{};
-    clock::time_point heard{};   // when the server last sent something
+    clock::time_point heard{};  // when the server last sent something
+    std::uint64_t came = 0;     // bytes of this attempt
+    clock::time_point window{}; // when the time began in which its speed is measured
+    std::uint64_t window_came = 0;
     clock::time_point resumes{}; // between attempts: when the next one begins
     curl_off_t body = 0;         // how much of it libcurl has received
     clock::time_point failing_since{};
@@ -136,12 +141,18 @@ class transfers {
     bool awaits_keys = false;
     bool had_other_keys = false; // since it last made progress: the server has refused the first
     std::uint64_t awaited = 0;   // of the key ring
+    bool may_be_newer = false;   // than HTTP/1.1
     char words[CURL_ERROR_SIZE] = {};
+
+    void hear(std::size_t bytes) noexcept {
+      heard = clock::now();
+      if (came == 0) window = heard;
+      came += bytes;
+    }
   };
 
-  void run() {
+  void run() noexcept {
     block_broken_pipe();
-    std::string ending;
     try {
       while (start_queued()) {
         int running = 0;
@@ -151,18 +162,25 @@ class transfers {
         if (!start_queued()) break;
         check_multi(curl_multi_poll(multi_.get(), nullptr, 0, wait, nullptr));
       }
+      end_all(nullptr);
     } catch (const std::exception& error) {
-      ending = error.what();
+      end_all(error.what());
     }
+  }
+
+  // Every read fails; without a failure of this thread, because of close().
+  void end_all(const char* failure) noexcept {
     std::list<std::shared_ptr<part_ticket>> waiting;
     {
       const std::lock_guard lock(mutex_);
       is_closed_ = true;
-      if (ending.empty()) {
-        ending = ending_;
-      } else {
-        ending_ = ending;
+      if (failure) {
         ending_kind_ = part_problem::outage;
+        try {
+          ending_ = failure;
+        } catch (const std::exception&) {
+          ending_kind_ = part_problem::memory;
+        }
       }
       waiting.swap(queue_);
       for (const auto& t : waiting) t->is_queued = false;
@@ -170,11 +188,10 @@ class transfers {
     for (const auto& r : active_) {
       if (r->work.has_ended) continue;
       release(*r);
-      r->work.refuse(ending);
-      r->work.fail(1, ending_kind_ == part_problem::outage);
+      r->work.abandon(ending_, ending_kind_);
     }
     active_.clear();
-    for (const auto& t : waiting) t->fail(ending + ", at offset " + std::to_string(t->offset), ending_kind_);
+    for (const auto& t : waiting) t->abandon(ending_, ending_kind_);
   }
 
   // Drops what was cancelled, and starts what waits for its turn. Returns false after close().
@@ -197,7 +214,7 @@ class transfers {
       try {
         active_.push_back(std::make_unique<request>(*this, tickets));
       } catch (const std::exception& error) { // there is no memory, but a reader may wait for these
-        for (const auto& t : tickets) t->fail(error.what(), part_problem::outage);
+        for (const auto& t : tickets) t->abandon(error.what(), part_problem::outage);
         throw;
       }
       start_attempt(*active_.back());
@@ -221,16 +238,21 @@ class transfers {
             next.offset - tickets.front()->offset + next.count > options_.part_bytes)
           break;
       }
+      try {
+        tickets.push_back(queue_.front());
+      } catch (const std::bad_alloc&) {
+        for (const auto& t : tickets) t->abandon({}, part_problem::memory);
+        throw;
+      }
       queue_.front()->is_queued = false;
-      tickets.push_back(std::move(queue_.front()));
       queue_.pop_front();
     }
     return tickets;
   }
 
-  // `is_redirected`: goes on with an attempt.
-  void start_attempt(request& r, bool is_redirected = false) {
-    if (!is_redirected) {
+  // `goes_on`: with an attempt.
+  void start_attempt(request& r, bool goes_on = false) {
+    if (!goes_on) {
       if (!r.awaits_keys) r.work.start_over();
       if (!take_keys(r)) return;
       ++r.work.attempts;
@@ -251,6 +273,7 @@ class transfers {
       return end_attempt(r, attempt_end::unusable);
     }
     r.began = r.heard = clock::now();
+    r.came = r.window_came = 0;
   }
 
   // False if it waits for keys, or has failed to get them.
@@ -287,9 +310,13 @@ class transfers {
     set(CURLOPT_PRIVATE, &r);
     set(CURLOPT_ERRORBUFFER, +r.words);
     set(CURLOPT_URL, target.url.c_str());
-    set(CURLOPT_RANGE, r.work.begin().c_str());
+    if (const std::string range = r.work.begin(); range.empty()) set(CURLOPT_NOBODY, 1L);
+    else set(CURLOPT_RANGE, range.c_str());
     common_.set(easy);
-    set(CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_2TLS});
+    // HTTP/2 is agreed on with TLS only. A request that can't be one of HTTP/2 never shares a connection with another one at
+    // the same time, whatever the server says there.
+    r.may_be_newer = !has_false_version_ && has_scheme(target.url, "https");
+    set(CURLOPT_HTTP_VERSION, r.may_be_newer ? long{CURL_HTTP_VERSION_2TLS} : long{CURL_HTTP_VERSION_1_1});
     set(CURLOPT_BUFFERSIZE, 128L << 10);
     set(CURLOPT_CONNECTTIMEOUT_MS, milliseconds(options_.connect_timeout));
     const auto authenticate = [&](const std::string& user, const std::string& password) {
@@ -319,12 +346,20 @@ class transfers {
 
   static std::size_t on_header(char* data, std::size_t, std::size_t size, void* context) noexcept {
     auto& r = *static_cast<request*>(context);
-    r.heard = clock::now();
-    return take(r, size, [&] { return r.work.take_header({data, size}); });
+    r.hear(size);
+    return take(r, size, [&] {
+      const std::string_view line(data, size);
+      // libcurl believes it, and would send other requests before this one's answer has ended, and mix up the answers.
+      if (!r.may_be_newer || !is_false_version(line)) return r.work.take_header(line);
+      r.all.has_false_version_ = true;
+      r.work.break_off("the server says HTTP/2 over a connection of HTTP/1.1");
+      return false;
+    });
   }
 
   static std::size_t on_body(char* data, std::size_t, std::size_t size, void* context) noexcept {
     auto& r = *static_cast<request*>(context);
+    r.hear(size);
     r.all.bytes_ += size;
     const std::size_t taken =
         take(r, size, [&] { return r.work.take_body(std::as_bytes(std::span(data, size))); });
@@ -338,7 +373,7 @@ class transfers {
     try {
       return taker() ? size : size + 1;
     } catch (const std::exception& error) {
-      r.work.refuse(error.what());
+      r.work.refuse(error);
       return size + 1;
     }
   }
@@ -366,7 +401,7 @@ class transfers {
   void end_attempt(request& r, attempt_end result) {
     release(r);
     transfer& t = r.work;
-    if (result == attempt_end::moved) return start_attempt(r, true);
+    if (result == attempt_end::goes_on) return start_attempt(r, true);
     if (t.has_refused_keys() && !r.had_other_keys && t.target().keys && t.target().keys->discard(t.keys())) {
       r.had_other_keys = true;
       --t.attempts; // it doesn't count
@@ -463,19 +498,38 @@ class transfers {
         curl_easy_getinfo(r->easy.get(), CURLINFO_PRETRANSFER_TIME_T, &connected);
         // libcurl limits the time to connect.
         r->heard = connected == 0 ? now : std::max(r->heard, r->began + std::chrono::microseconds(connected));
-        if (r->heard + stall_timeout_ <= now) end_attempt(*r, r->work.end_stalled(stall_timeout_));
+        if (r->heard + stall_timeout_ <= now)
+          end_attempt(*r, r->work.end_stalled("no byte arrived for " + duration_text(stall_timeout_) +
+                                              " (stall_timeout)"));
       }
-      if (!r->work.has_ended) next = std::min(next, r->easy ? r->heard + stall_timeout_ : r->resumes);
+      if (r->easy && r->came > 0 && r->window + stall_timeout_ <= now) {
+        if (const std::uint64_t bytes = r->came - r->window_came; static_cast<double>(bytes) < least_bytes_) {
+          end_attempt(*r, r->work.end_stalled("only " + std::to_string(bytes) +
+                                              (bytes == 1 ? " byte" : " bytes") + " arrived in " +
+                                              duration_text(stall_timeout_) + " (min_bytes_per_second)"));
+        } else {
+          r->window = now;
+          r->window_came = r->came;
+        }
+      }
+      if (r->work.has_ended) continue;
+      next = std::min(next, r->easy ? r->heard + stall_timeout_ : r->resumes);
+      if (r->easy && r->came > 0) next = std::min(next, r->window + stall_timeout_);
     }
     return static_cast<int>(milliseconds(std::max(next - now, clock::duration::zero())));
   }
 
   const remote_options options_;
   const std::chrono::nanoseconds stall_timeout_ = std::min(options_.stall_timeout, longest_stall);
+  // In that time, at least.
+  const double least_bytes_ = static_cast<double>(options_.min_bytes_per_second) *
+                              std::chrono::duration<double>(stall_timeout_).count();
   const common_options common_;
   const curl_multi multi_ = make_multi();
 
-  std::vector<std::unique_ptr<request>> active_; // of the thread
+  // Of the thread.
+  std::vector<std::unique_ptr<request>> active_;
+  bool has_false_version_ = false; // a server doesn't say the right version of HTTP
 
   std::atomic<std::size_t> in_flight_{0};
   std::atomic<std::uint64_t> requests_{0};

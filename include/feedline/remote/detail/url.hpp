@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Names of remote objects: what to request for a name, and how to show it without its secrets.
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,15 +26,21 @@ inline constexpr std::string_view upper_letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 void append_escaped(std::string& text, char c, std::string_view kept);
 
 /// The text with "…" in the place of each secret.
-std::string without(std::string text, const std::vector<std::string_view>& secrets);
+std::string without(std::string text, std::vector<std::string> secrets);
+
+/// As much of the beginning of a text, at most that many bytes, as ends after a whole character of UTF-8.
+std::string_view beginning_of(std::string_view text, std::size_t most);
+
+std::string base64(std::string_view text);
 
 bool has_scheme(std::string_view name, std::string_view scheme);
 
-/// Whether the value of a query's parameter may be a secret.
-bool is_secret(std::string_view parameter);
+/// Whether the value of a parameter with this name is known to be no secret.
+bool is_harmless(std::string_view parameter);
 
-/// The name without user, password and the values of parameters that may be secret.
-std::string without_secrets(std::string_view name);
+/// The name without user and password, and with names of parameters only: of the values, those remain that are known to be
+/// harmless. `hidden`: gets what was left out.
+std::string without_secrets(std::string_view name, std::vector<std::string>* hidden = nullptr);
 
 /// What the environment and the files of AWS's programs say about S3.
 struct s3_settings {

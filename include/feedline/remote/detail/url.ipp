@@ -3,9 +3,10 @@
 #include <feedline/remote/detail/url.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdlib>
+#include <functional>
+#include <iterator>
 #include <new>
 #include <stdexcept>
 #include <utility>
@@ -32,13 +33,34 @@ FEEDLINE_INLINE void append_escaped(std::string& text, char c, std::string_view 
   text.append(1, '%').append(1, digits[byte >> 4]).append(1, digits[byte & 15]);
 }
 
-FEEDLINE_INLINE std::string without(std::string text, const std::vector<std::string_view>& secrets) {
+FEEDLINE_INLINE std::string without(std::string text, std::vector<std::string> secrets) {
   constexpr std::string_view hidden = "…";
-  for (const std::string_view secret : secrets)
+  // The longest first: nothing remains of one that contains another.
+  std::ranges::sort(secrets, std::greater<>(), &std::string::size);
+  for (const std::string& secret : secrets)
     for (std::size_t at = 0; !secret.empty() && (at = text.find(secret, at)) != text.npos;
          at += hidden.size())
       text.replace(at, secret.size(), hidden);
   return text;
+}
+
+FEEDLINE_INLINE std::string_view beginning_of(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most; // within a character
+  return text.substr(0, most);
+}
+
+FEEDLINE_INLINE std::string base64(std::string_view text) {
+  const std::string digits =
+      std::string(upper_letters) + std::string(lower_digits.substr(0, 26)) + "0123456789+/";
+  std::string code;
+  for (; !text.empty(); text.remove_prefix(std::min<std::size_t>(3, text.size()))) {
+    std::size_t bits = 0;
+    for (std::size_t i = 0; i < 3; ++i)
+      bits = bits << 8 | (i < text.size() ? static_cast<unsigned char>(text[i]) : 0u);
+    for (std::size_t i = 0; i < 4; ++i) code += i <= text.size() ? digits[(bits >> (18 - 6 * i)) & 63] : '=';
+  }
+  return code;
 }
 
 FEEDLINE_INLINE bool has_scheme(std::string_view name, std::string_view scheme) {
@@ -46,21 +68,29 @@ FEEDLINE_INLINE bool has_scheme(std::string_view name, std::string_view scheme) 
          name.substr(scheme.size(), 3) == "://";
 }
 
-FEEDLINE_INLINE bool is_secret(std::string_view parameter) {
-  if (parameter.empty()) return false;
-  int length = 0;
-  const std::unique_ptr<char, void (*)(void*)> decoded(
-      curl_easy_unescape(nullptr, parameter.data(),
-                         static_cast<int>(std::min<std::size_t>(parameter.size(), 1 << 20)), &length),
-      curl_free);
-  if (!decoded) return true;
-  const std::string name = lower_case({decoded.get(), static_cast<std::size_t>(length)});
-  constexpr std::array<std::string_view, 8> words{"sig",   "token",      "key",  "secret",
-                                                  "passw", "credential", "auth", "policy"};
-  return std::ranges::any_of(words, [&](std::string_view word) { return name.find(word) != name.npos; });
+FEEDLINE_INLINE bool is_harmless(std::string_view parameter) {
+  constexpr std::string_view names[] = {
+      "alt",      "download", "expires", "file",    "filename",  "format",     "index",        "generation",
+      "limit",    "offset",   "page",    "part",    "path",      "partnumber", "raw",          "rev",
+      "revision", "shard",    "split",   "version", "versionid", "x-amz-date", "x-amz-expires"};
+  return std::ranges::find(names, lower_case(parameter)) != std::end(names);
 }
 
-FEEDLINE_INLINE std::string without_secrets(std::string_view name) {
+// `hidden` gets the text itself and, if it is percent-encoded, what it stands for.
+inline void hide(std::string_view text, std::vector<std::string>* hidden) {
+  constexpr std::size_t shortest = 4; // shorter ones guard nothing, and occur in any message
+  if (!hidden || text.size() < shortest) return;
+  hidden->emplace_back(text);
+  if (text.find('%') == text.npos) return;
+  int length = 0;
+  const std::unique_ptr<char, void (*)(void*)> decoded(
+      curl_easy_unescape(nullptr, text.data(), static_cast<int>(std::min<std::size_t>(text.size(), 1 << 20)),
+                         &length),
+      curl_free);
+  if (decoded) hidden->emplace_back(decoded.get(), static_cast<std::size_t>(length));
+}
+
+FEEDLINE_INLINE std::string without_secrets(std::string_view name, std::vector<std::string>* hidden) {
   const std::size_t scheme = name.find("://");
   const std::size_t host = scheme == name.npos ? 0 : scheme + 3;
   std::string shown(name.substr(0, host));
@@ -71,19 +101,39 @@ FEEDLINE_INLINE std::string without_secrets(std::string_view name) {
   if (authority.find('@') == authority.npos && !authority.starts_with('[') && colon != authority.npos &&
       authority.find_first_not_of("0123456789", colon + 1) != authority.npos)
     authority = name; // not a port, so it may be a password that has one of these characters
-  if (const std::size_t at = authority.rfind('@'); at != authority.npos) name.remove_prefix(at + 1);
-  else if (authority.size() == name.size() && colon != name.npos) name = name.substr(0, colon);
+  if (const std::size_t at = authority.rfind('@'); at != authority.npos) {
+    hide(name.substr(0, at), hidden);
+    hide(name.substr(0, at).substr(std::min(name.find(':') + 1, at)), hidden);
+    name.remove_prefix(at + 1);
+  } else if (authority.size() == name.size() && colon != name.npos) {
+    hide(name.substr(colon + 1), hidden);
+    name = name.substr(0, colon);
+  }
 
-  const std::size_t query = std::min(name.find_first_of("?#"), name.size());
-  shown += name.substr(0, query);
-  name.remove_prefix(query);
-  while (!name.empty()) { // each begins with its separator
-    const std::string_view part = name.substr(0, name.find_first_of("?&;#", 1));
-    const std::size_t equals = part.find('=');
-    if (equals != part.npos && is_secret(part.substr(1, equals - 1)))
-      shown.append(part, 0, equals + 1) += "…";
-    else shown += part;
-    name.remove_prefix(part.size());
+  // A path may have parameters too, such as `;jsessionid=…`. Each piece begins with its separator.
+  const std::size_t path = std::min(name.find_first_of(";?#"), name.size());
+  shown += name.substr(0, path);
+  name.remove_prefix(path);
+  for (bool is_path = true; !name.empty();) {
+    is_path = is_path && name[0] != '?' && name[0] != '#';
+    const std::string_view piece = name.substr(0, name.find_first_of(is_path ? ";/?#" : "?&;#", 1));
+    name.remove_prefix(piece.size());
+    const std::size_t equals = std::min(piece.find('='), piece.size());
+    const std::string_view parameter = piece.substr(1, equals - 1);
+    const std::string_view value = piece.substr(std::min(equals + 1, piece.size()));
+    const bool is_plain =
+        lower_case(value).find_first_not_of(std::string(lower_digits) + "._-~/") == value.npos;
+    if (piece[0] == '/' || (is_plain && is_harmless(parameter))) {
+      shown += piece;
+    } else if (equals < piece.size()) {
+      shown.append(piece, 0, equals + 1) += value.empty() ? "" : "…";
+      hide(value, hidden);
+    } else if (piece[0] == '#' || is_path || parameter.empty()) {
+      shown += piece;
+    } else { // as a name it says nothing, and it may be a token
+      shown.append(piece, 0, 1) += "…";
+      hide(parameter, hidden);
+    }
   }
   return readable(shown);
 }
