@@ -245,6 +245,33 @@ TEST_CASE("Names don't appear in the folder") {
   }
 }
 
+TEST_CASE("Objects whose names differ in what isn't shown have parts of their own") {
+  struct hiding_store final : fl::object_store {
+    bool serves(std::string_view name) const override { return objects.serves(name); }
+
+    std::string shown(std::string_view) const override { return "mem://…"; }
+
+    std::unique_ptr<fl::object_read> read(const std::string& name, std::uint64_t offset, std::size_t count,
+                                          const std::optional<fl::object_info>& expected) override {
+      return objects.read(name, offset, count, expected);
+    }
+
+    memory_store objects{part, 10 * part};
+  };
+
+  fixture f;
+  const auto inner = std::make_shared<hiding_store>();
+  for (const int number : {1, 2})
+    inner->objects.put("mem://" + std::to_string(number), contents(number), "same");
+  for (int pass = 0; pass < 2; ++pass) {
+    const auto store = fl::cached(inner, {.directory = f.folder / "cache"});
+    for (const int number : {1, 2})
+      CHECK(text(get(*store, part, fl::object_info{10 * part, "same"}, "mem://" + std::to_string(number))) ==
+            contents(number).substr(part, part));
+    CHECK(number(*store, "cache hits") == 2 * pass);
+  }
+}
+
 TEST_CASE("Threads and stores that need the same part wait for one of them") {
   const fl::test::watchdog guard("several threads");
   fixture f;

@@ -298,6 +298,52 @@ TEST_CASE("The identity of a sample changes with its object's version") {
   CHECK(std::pair(shuffled.at(0).identity(), shuffled.at(1).identity()) == identities());
 }
 
+TEST_CASE("Objects whose names differ in what isn't shown are different objects") {
+  shards all;
+  const strings names{"mem://a.tar?1", "mem://a.tar?2"};
+  for (int i = 0; i < 2; ++i)
+    all.store->objects.put(names[static_cast<std::size_t>(i)], many(4, 10 * i), "as many servers have it");
+  const auto source = [&](int i) {
+    return fl::tar_samples(names[static_cast<std::size_t>(i)], {.remote = all.store});
+  };
+  CHECK(source(0).shards() == source(1).shards());
+  CHECK(source(0).fingerprint(1) == source(0).fingerprint(1));
+  CHECK(source(0).fingerprint(1) != source(1).fingerprint(1));
+  const auto identities = [](auto samples) {
+    std::vector<std::uint64_t> found;
+    while (const auto sample = samples.next()) found.push_back(sample->identity());
+    return found;
+  };
+  CHECK(identities(source(0)) == identities(source(0)));
+  CHECK(identities(source(0)) != identities(source(1)));
+  const auto in_order = source(0).indexed(), other = source(1).indexed();
+  REQUIRE(in_order.size() == 4);
+  CHECK(in_order.at(1).identity() == identities(source(0)).at(1));
+  CHECK(in_order.at(1).identity() != other.at(1).identity());
+
+  const std::string folder = all.folder / "kept";
+  const auto cached = [&](int i) {
+    const auto to_text =
+        fl::map([](const fl::tar_sample& sample) { return std::string(sample.text("txt")); });
+    auto loader =
+        (source(i) | to_text | fl::cache({.directory = folder, .directory_bytes = 10'000'000})).finite();
+    strings texts;
+    while (auto text = loader.next()) texts.push_back(*text);
+    return texts;
+  };
+  const strings first = cached(0), second = cached(1);
+  CHECK(first.size() == 4);
+  CHECK(first != second);
+  CHECK(cached(0) == first);
+
+  auto loader = run_of(source(0)).infinite({.seed = 1});
+  loader.next();
+  const fl::checkpoint saved = loader.checkpoint();
+  CHECK(run_of(source(0)).infinite({.resume = saved}).next());
+  CHECK(throws_saying<std::exception>("since the checkpoint",
+                                      [&] { run_of(source(1)).infinite({.resume = saved}).next(); }));
+}
+
 TEST_CASE("Names of objects have braces, but no wildcards") {
   shards all;
   all.add("a*?[1].tar", pairs(1).closed());

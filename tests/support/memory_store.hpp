@@ -36,11 +36,11 @@ class memory_store final : public object_store {
   memory_store(std::size_t part_bytes, std::size_t bytes_ahead)
       : part_bytes_(part_bytes), bytes_ahead_(bytes_ahead) {}
 
-  /// Adds or replaces an object.
-  void put(const std::string& name, std::string bytes) {
+  /// Adds or replaces an object. Without a version, it gets one of its own.
+  void put(const std::string& name, std::string bytes, std::string version = {}) {
     const std::lock_guard lock(mutex_);
-    objects_[name] = {std::make_shared<const std::string>(std::move(bytes)),
-                      "v" + std::to_string(++versions_)};
+    if (version.empty()) version = "v" + std::to_string(++versions_);
+    objects_[name] = {std::make_shared<const std::string>(std::move(bytes)), std::move(version)};
   }
 
   void remove(const std::string& name) {

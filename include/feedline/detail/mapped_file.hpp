@@ -22,7 +22,7 @@ class file_memory;
 struct named_version {
   std::string path; ///< for messages
   std::uint64_t bytes = 0;
-  std::uint64_t version = 0; ///< of a file: when it was modified
+  std::uint64_t version = 0; ///< of a file: when it was modified; of an object: also a hash of its whole name
 
   bool operator==(const named_version&) const = default;
 };

@@ -42,7 +42,8 @@ namespace feedline::inline FEEDLINE_ABI {
 /// A server may send less than was requested, and not say the size of an object in Content-Range: then it is asked for that
 /// with HEAD. An object that is stored with Content-Encoding gzip or zstd is read as the compressed file that it is.
 ///
-/// Messages have names of parameters in URLs, and their values only where these are known to be no secrets.
+/// Messages have names of parameters in URLs, and their values only where these are known to be no secrets. An object is
+/// identified by its whole name: to a checkpoint and to a cache, a URL with another signature is another object.
 ///
 /// Throws std::invalid_argument if an option is out of range.
 ///

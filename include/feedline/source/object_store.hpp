@@ -74,7 +74,7 @@ class object_store {
   /// Whether it has objects with names of this kind, such as those that begin with `https://`.
   virtual bool serves(std::string_view name) const = 0;
 
-  /// The name for messages: without passwords, keys and tokens.
+  /// The name for messages: without passwords, keys and tokens. It identifies nothing: several names may be shown alike.
   virtual std::string shown(std::string_view name) const { return std::string(name); }
 
   /// Begins to read `count` bytes at an offset, fewer at the end of the object; 0 bytes: only asks for its size and

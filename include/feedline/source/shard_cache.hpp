@@ -19,7 +19,8 @@ struct shard_cache {
 };
 
 /// An object store that keeps the parts of another one on disk, and reads them from there as long as the size and the
-/// version of their object stay the same. Objects without a version (a web server that sends neither ETag nor date)
+/// version of their object stay the same. An object is identified by its whole name: a URL with another signature is another
+/// object. Objects without a version (a web server that sends neither ETag nor date)
 /// aren't kept.
 ///
 /// A part that two threads or processes need is fetched by one of them; the others wait. A part gets its name when it

@@ -178,7 +178,7 @@ class cached_read final : public object_read {
         offset_(offset),
         count_(count),
         expected_(std::move(expected)),
-        key_(cache_->inner->shown(name_), offset, count) {
+        key_(name_, offset, count) {
     look();
   }
 

@@ -68,9 +68,6 @@ class file_order {
   /// beginning and end.
   std::uint64_t fingerprint(std::uint64_t extent) const;
 
-  /// The same for files that have a hash of their own, `hash_of(number)`.
-  std::uint64_t fingerprint(std::uint64_t extent, function_ref<std::uint64_t(std::size_t)> hash_of) const;
-
   const std::vector<std::string>& names() const noexcept;
 
   static std::uint64_t index_of(std::size_t file, std::uint64_t place) noexcept {

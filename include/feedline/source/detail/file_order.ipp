@@ -172,14 +172,9 @@ FEEDLINE_INLINE std::shared_ptr<const mapped_file> file_order::map_last(std::siz
 FEEDLINE_INLINE std::uint64_t file_order::extent() const noexcept { return names().size(); }
 
 FEEDLINE_INLINE std::uint64_t file_order::fingerprint(std::uint64_t extent) const {
-  return fingerprint(extent, [this](std::size_t i) { return fingerprint_of_file(names()[i]); });
-}
-
-FEEDLINE_INLINE std::uint64_t
-file_order::fingerprint(std::uint64_t extent, function_ref<std::uint64_t(std::size_t)> hash_of) const {
   std::uint64_t hash = key(extent);
   for (std::size_t i = 0; i < std::min<std::uint64_t>(extent, names().size()); ++i)
-    hash = key(hash, stable_hash(last_name(names()[i])), hash_of(i));
+    hash = key(hash, stable_hash(last_name(names()[i])), fingerprint_of_file(names()[i]));
   return hash;
 }
 

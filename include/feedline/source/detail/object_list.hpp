@@ -114,11 +114,11 @@ class object_list {
     return static_cast<double>(waited_ns_.load(std::memory_order_relaxed)) * 1e-9;
   }
 
-  /// The name and the version of an object that was read before.
+  /// The name for messages, and what identifies the object, which was read before, and its version.
   named_version version(std::size_t number) const {
     const std::optional<object_info> version = known(number);
     if (!version) return {shown(number), 0, 0};
-    return {shown(number), version->bytes, stable_hash(version->version)};
+    return {shown(number), version->bytes, key(stable_hash(names_[number]), stable_hash(version->version))};
   }
 
   /// A hash of the first `extent` files as listed, of objects with their versions: asks the store for those that
@@ -135,11 +135,18 @@ class object_list {
       } catch (const object_missing&) { // as for a missing file, the hash below says so
       }
     }
-    return files_.fingerprint(extent, [this](std::size_t i) {
-      if (!has(i)) return fingerprint_of_file(files_.names()[i]);
+    std::uint64_t hash = key(extent);
+    for (std::size_t i = 0; i < std::min<std::uint64_t>(extent, size()); ++i) {
+      const std::string& name =
+          has(i) ? names_[i] : files_.names()[i]; // the whole of it, with what isn't shown
       const auto version = known(i);
-      return version ? key(stable_hash(shown(i)), version->bytes, stable_hash(version->version)) : 0;
-    });
+      const std::uint64_t of_file =
+          !has(i)   ? fingerprint_of_file(name)
+          : version ? key(stable_hash(name), version->bytes, stable_hash(version->version))
+                    : 0;
+      hash = key(hash, stable_hash(last_name(name)), of_file);
+    }
+    return hash;
   }
 
  private:
