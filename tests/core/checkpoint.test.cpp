@@ -125,7 +125,7 @@ TEST_CASE("A checkpoint survives conversion to bytes, JSON and a file") {
   CHECK(fl::checkpoint::load(path) == taken);
   checkpoint_behind(p, 31).save(path); // replaces it
   CHECK(!(fl::checkpoint::load(path) == taken));
-  CHECK(std::filesystem::exists(path + ".draft") == false);
+  CHECK(std::filesystem::exists(path + ".feedline-draft") == false);
   CHECK(taken.seed() == 7);
 }
 
@@ -149,15 +149,42 @@ TEST_CASE("Threads and processes may save to the same path at the same time") {
   CHECK(all_saved);
   const auto last = fl::checkpoint::load(path);
   CHECK((last == one || last == other));
-  CHECK_FALSE(std::filesystem::exists(path + ".draft"));
+  CHECK_FALSE(std::filesystem::exists(path + ".feedline-draft"));
 }
 
 TEST_CASE("What a killed process has written of a checkpoint is overwritten") {
   const temporary_folder folder;
   const auto taken = checkpoint_behind(buffered(100, 5), 1);
-  folder.write("run.checkpoint.draft", std::string(100'000, 'x'));
+  folder.write("run.checkpoint.feedline-draft", std::string(100'000, 'x'));
   taken.save(folder / "run.checkpoint");
   CHECK(fl::checkpoint::load(folder / "run.checkpoint") == taken);
+}
+
+TEST_CASE("Files beside a checkpoint stay, and so does who may read it") {
+  namespace fs = std::filesystem;
+  const temporary_folder folder;
+  const auto p = buffered(100, 5);
+  const std::string path = folder / "run";
+  for (const char* name : {"run.draft", "run.part", "run.tmp"}) folder.write(name, "mine");
+  checkpoint_behind(p, 1).save(path);
+  const fs::perms usual = fs::status(path).permissions();
+  for (const auto mode : {fs::perms(0600), fs::perms(0640), fs::perms(0666), fs::perms(0400)}) {
+    fs::permissions(path, mode);
+    const auto taken = checkpoint_behind(p, 2);
+    taken.save(path);
+    CHECK(fs::status(path).permissions() == mode);
+    CHECK(fl::checkpoint::load(path) == taken);
+  }
+  // A process that was killed has left a draft that it had made as private as the file.
+  folder.write("run.feedline-draft", "half");
+  fs::permissions(folder / "run.feedline-draft", fs::perms(0600));
+  checkpoint_behind(p, 3).save(path);
+  CHECK(fs::status(path).permissions() == fs::perms(0400));
+  fs::remove(path);
+  checkpoint_behind(p, 3).save(path);
+  CHECK(fs::status(path).permissions() == usual);
+  for (const char* name : {"run.draft", "run.part", "run.tmp"})
+    CHECK(fl::test::contents_of(folder / name) == "mine");
 }
 
 TEST_CASE("A file that can't be written or read is named in the error") {
@@ -171,7 +198,7 @@ TEST_CASE("A file that can't be written or read is named in the error") {
   const auto is_directory = folder.path() + ": Is a directory";
   CHECK(throws_saying<std::system_error>(is_directory, [&] { fl::checkpoint::load(folder.path()); }));
   CHECK(throws_saying<std::system_error>(is_directory, [&] { taken.save(folder.path()); }));
-  CHECK_FALSE(std::filesystem::exists(folder.path() + ".draft"));
+  CHECK_FALSE(std::filesystem::exists(folder.path() + ".feedline-draft"));
 }
 
 TEST_CASE("Truncated or changed bytes are refused, wherever the change is") {
@@ -375,7 +402,7 @@ TEST_CASE("A checkpoint above the file size limit neither ends the process nor r
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK(status == 0);
   CHECK(fl::checkpoint::load(path) == older);
-  CHECK_FALSE(std::filesystem::exists(path + ".draft"));
+  CHECK_FALSE(std::filesystem::exists(path + ".feedline-draft"));
 }
 #endif
 

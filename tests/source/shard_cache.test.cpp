@@ -419,12 +419,47 @@ TEST_CASE("What a killed process has written of a part is overwritten") {
 
 TEST_CASE("A new cache removes drafts that nobody writes, and nothing else") {
   fixture f;
-  fs::create_directories(f.folder / "cache");
-  f.folder.write("cache/00.draft", "half");
-  f.folder.write("cache/notes.txt", "mine");
   f.cached();
-  CHECK(f.files(".draft").empty());
-  CHECK(f.files(".txt").size() == 1);
+  f.folder.write("cache/" + fl::detail::part_key("mem://a", 0, part).file_name() + ".draft", "half");
+  const std::vector<std::string> mine{"thesis.draft",
+                                      "film.part",
+                                      "notes.txt",
+                                      "00.draft",
+                                      std::string(32, 'g') + ".draft",
+                                      std::string(33, 'a') + ".part"};
+  for (const std::string& name : mine) f.folder.write("cache/" + name, std::string(1 << 20, 'x'));
+  const auto small = f.cached(1 << 20);
+  CHECK(number(*small, "bytes in the cache") == 0);
+  for (std::size_t i = 0; i < 10; ++i) get(*small, i * part);
+  for (const std::string& name : mine) {
+    INFO(name);
+    CHECK(fs::file_size(f.folder / "cache/" + name) == 1 << 20);
+  }
+  CHECK(f.files(".draft").size() == 3);
+}
+
+TEST_CASE("A folder with files of others isn't made a cache") {
+  fixture f;
+  fs::create_directories(f.folder / "cache");
+  f.folder.write("cache/thesis.draft", "mine");
+  const auto is_refused = [&](const std::string& other) {
+    return throws_saying<std::invalid_argument>(
+        "cache` is no folder of a cache, and has other files, such as `" + other + "`", [&] { f.cached(); });
+  };
+  CHECK(is_refused("thesis.draft"));
+  CHECK(fl::test::contents_of(f.folder / "cache/thesis.draft") == "mine");
+  fs::remove(f.folder / "cache/thesis.draft");
+  fs::create_directory(f.folder / "cache/photos");
+  CHECK(is_refused("photos"));
+  fs::remove(f.folder / "cache/photos");
+  f.folder.write("cache/.DS_Store", "");
+  const std::string name = fl::detail::part_key("mem://a", 0, part).file_name();
+  f.folder.write("cache/" + name + ".part", "of a cache that had no mark");
+  get(*f.cached(), part);
+  CHECK(f.files().size() == 2);
+  f.folder.write("cache/notes.txt", "mine"); // now it is a cache
+  get(*f.cached(), 2 * part);
+  CHECK(f.files().size() == 3);
 }
 
 TEST_CASE("A new cache doesn't remove a draft that has taken the place of an abandoned one") {

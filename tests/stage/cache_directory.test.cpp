@@ -283,12 +283,12 @@ TEST_CASE("a directory that can't be used is an error at the start of a run") {
     fs::create_directory(folder / "closed");
     fs::permissions(folder / "closed", fs::perms::owner_read | fs::perms::owner_exec);
     const auto p = numbers(5, f, {.directory = folder / "closed", .directory_bytes = plenty});
-    CHECK(fl::test::throws_saying<fl::pipeline_error>("closed/lock: Permission denied",
+    CHECK(fl::test::throws_saying<fl::pipeline_error>("closed/feedline-lock: Permission denied",
                                                       [&] { collect(p.finite()); }));
   }
   const auto deep = numbers(5, f, {.directory = folder / "a/b//c/", .directory_bytes = plenty});
   CHECK(collect(deep.finite()) == texts(5));
-  CHECK(fs::exists(folder / "a/b/c/lock"));
+  CHECK(fs::exists(folder / "a/b/c/feedline-lock"));
 }
 
 TEST_CASE("a directory that another process keeps locked can still be read, and nothing waits for it") {
@@ -297,7 +297,7 @@ TEST_CASE("a directory that another process keeps locked can still be read, and 
   const decode f;
   collect(numbers(50, f, in(folder)).finite());
   f.since_last();
-  const fl::detail::open_file other(::open((folder / "cache/lock").c_str(), O_RDWR | O_CLOEXEC));
+  const fl::detail::open_file other(::open((folder / "cache/feedline-lock").c_str(), O_RDWR | O_CLOEXEC));
   REQUIRE(other.lock(false));
   const auto p = numbers(80, f, in(folder));
   CHECK(collect(p.finite()) == texts(80));

@@ -319,7 +319,7 @@ TEST_CASE("The file of a recorded run") {
   CHECK(has(text, "|map `decode &amp; crop`|"));
   CHECK(has(text, "|no such &lt;file&gt;|map `decode &amp; crop`|5|"));
   CHECK(!has(page, "older report"));
-  CHECK(contents_of(folder / "report.html.draft").empty());
+  CHECK(contents_of(folder / "report.html.feedline-draft").empty());
   // The queues of the metrics are those of the plan: what they held is shown.
   for (const char* part : {"|held by shuffle|", "|shuffle -&gt; map `decode &amp; crop`|",
                            "|map `decode &amp; crop` -&gt; batch|", "|batch -&gt; caller|"}) {
@@ -346,7 +346,7 @@ TEST_CASE("A report that can't be written names its path, and leaves no file") {
         "can't write the report " + (folder / "no folder/re\\x0aport.html") + ": No such file or directory");
   REQUIRE(::mkdir((folder / "is a folder").c_str(), 0777) == 0);
   CHECK(has(error_of(folder / "is a folder"), "/is a folder: Is a directory"));
-  CHECK(::access((folder / "is a folder.draft").c_str(), F_OK) != 0);
+  CHECK(::access((folder / "is a folder.feedline-draft").c_str(), F_OK) != 0);
 }
 
 TEST_CASE("Chromium shows the report at each width, light, dark and printed") {

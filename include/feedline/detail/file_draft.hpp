@@ -89,16 +89,20 @@ class file_draft {
     return true;
   }
 
-  /// Writes these bytes, one span after another, and gives the file that name. With `on_disk`, the bytes are on the disk
-  /// before. Returns 0 or an errno value.
+  /// Writes these bytes, one span after another, and gives the file that name. If there is a file with that name, who may
+  /// read and write it stays as it is. With `on_disk`, the bytes are on the disk before. Returns 0 or an errno value.
   int keep(const std::string& as, std::initializer_list<std::span<const std::byte>> bytes,
            bool on_disk = false) {
-    int failed = file_.resize(0); // a process that was killed may have left something
+    const std::optional<::mode_t> mode = mode_of(as);
+    // Before anybody could read the bytes; the owner may continue a draft that was left.
+    int failed = mode && ::fchmod(file_.number(), *mode | 0600) != 0 ? errno : 0;
+    if (failed == 0) failed = file_.resize(0); // a process that was killed may have left something
     std::uint64_t written = 0;
     for (const std::span<const std::byte> part : bytes) {
       if (failed == 0) failed = file_.write(part.data(), part.size(), written);
       written += part.size();
     }
+    if (failed == 0 && mode && ::fchmod(file_.number(), *mode) != 0) failed = errno;
     // Otherwise the name might reach the disk before the bytes, and after a crash of the machine both would be lost.
     if (failed == 0 && on_disk && ::fsync(file_.number()) != 0) failed = errno;
     if (failed == 0 && std::rename(path_.c_str(), as.c_str()) != 0) failed = errno;
@@ -108,6 +112,17 @@ class file_draft {
 
  private:
   file_draft(std::string path, open_file file) : path_(std::move(path)), file_(std::move(file)) {}
+
+  // Who may read and write the file with that name, if there is one. Gives the draft to its group.
+  std::optional<::mode_t> mode_of(const std::string& path) const noexcept {
+    struct stat there {
+    }, own{};
+
+    if (::stat(path.c_str(), &there) != 0 || ::fstat(file_.number(), &own) != 0) return {};
+    const bool has_group =
+        there.st_gid == own.st_gid || ::fchown(file_.number(), static_cast<::uid_t>(-1), there.st_gid) == 0;
+    return there.st_mode & (has_group ? 0777 : 0707);
+  }
 
   static bool is_at(const open_file& file, const std::string& path) noexcept {
     struct stat here {
@@ -121,10 +136,13 @@ class file_draft {
   open_file file_;
 };
 
-/// Replaces the file with that name, which stays until the new one is on the disk. Its draft is `PATH.draft`. Throws
-/// std::system_error that names the file.
+/// The name of the draft of a file, which no file of a user's has.
+inline std::string draft_name(const std::string& path) { return path + ".feedline-draft"; }
+
+/// Replaces the file with that name, which stays until the new one is on the disk. Throws std::system_error that names the
+/// file.
 inline void replace_file(const std::string& path, std::span<const std::byte> bytes) {
-  if (const int failed = file_draft::begin(path + ".draft", true)->keep(path, {bytes}, true); failed != 0)
+  if (const int failed = file_draft::begin(draft_name(path), true)->keep(path, {bytes}, true); failed != 0)
     throw std::system_error(failed, std::generic_category(), path);
 }
 

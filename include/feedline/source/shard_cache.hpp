@@ -12,7 +12,7 @@ namespace feedline::inline FEEDLINE_ABI {
 
 /// A folder on disk that keeps parts of objects.
 struct shard_cache {
-  std::string directory;                 ///< made if it doesn't exist; processes may share it
+  std::string directory;                 ///< of its own, made if it doesn't exist; processes may share it
   std::uint64_t bytes = 100'000'000'000; ///< the most; the least recently used parts leave
   /// Called once if the folder can't be written, such as when the disk is full, with a sentence that says why.
   callback<std::string> on_notice{};
@@ -29,8 +29,8 @@ struct shard_cache {
 /// can be exceeded by a sixteenth for each process that adds parts. If the folder can't be written, parts are read
 /// without it.
 ///
-/// Throws std::invalid_argument for no directory, too few bytes (at least 1 MiB) or no store, and std::system_error
-/// if the directory can't be made.
+/// Throws std::invalid_argument for no directory, one with files that aren't a cache's, too few bytes (at least 1 MiB) or
+/// no store, and std::system_error if the directory can't be made.
 ///
 /// Example: `tar_samples(urls, {.remote = cached(remote(), {.directory = "/tmp/shards"})})`
 std::shared_ptr<object_store> cached(std::shared_ptr<object_store> store, shard_cache options);

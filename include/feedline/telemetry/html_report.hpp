@@ -22,7 +22,7 @@ std::string to_html(std::span<const recorded_interval> intervals, const interval
                     const shuffle_report* shuffle = nullptr);
 
 /// Writes the report of what the recorder has recorded so far. The file is complete or, after an error, as it was before: it is
-/// written as `PATH.draft`, then renamed. Throws std::system_error, which names the file, if that fails.
+/// written under another name, then renamed. Throws std::system_error, which names the file, if that fails.
 void html_report(const recorder& run, const std::string& path, const shuffle_report* shuffle = nullptr);
 
 } // namespace feedline::inline FEEDLINE_ABI

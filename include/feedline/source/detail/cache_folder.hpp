@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -18,6 +20,7 @@
 #include <unistd.h>
 
 #include <feedline/detail/file_draft.hpp>
+#include <feedline/detail/hidden_name.hpp>
 #include <feedline/detail/open_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/source/detail/cached_part.hpp>
@@ -27,7 +30,8 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 /// Any thread may use it.
 class cache_folder {
  public:
-  /// Makes the folder if it doesn't exist. Throws std::system_error if that fails.
+  /// Makes the folder if it doesn't exist. Throws std::system_error if that fails, and std::invalid_argument if others have
+  /// files in it.
   cache_folder(std::string path, std::uint64_t limit) : path_(std::move(path)), limit_(limit) {
     make_directories(path_);
 
@@ -35,6 +39,7 @@ class cache_folder {
 
     if (::stat(path_.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
       throw std::system_error(ENOTDIR, std::generic_category(), readable(path_));
+    claim();
     const std::lock_guard lock(mutex_);
     trim(true);
   }
@@ -74,7 +79,7 @@ class cache_folder {
   }
 
  private:
-  static constexpr std::string_view part = ".part", draft = ".draft";
+  static constexpr std::string_view part = ".part", draft = ".draft", mark = "feedline-shard-cache";
 
   struct file {
     std::int64_t used_ns;
@@ -82,29 +87,54 @@ class cache_folder {
     std::string path;
   };
 
+  // Calls f with each name in the folder.
+  template <class F>
+  void for_each_name(F f) const {
+    const std::unique_ptr<::DIR, int (*)(::DIR*)> folder(::opendir(path_.c_str()), ::closedir);
+    if (!folder) return;
+    while (const ::dirent* const entry = ::readdir(folder.get())) f(std::string_view(entry->d_name));
+  }
+
+  // Files leave a cache. So that they are never somebody else's, its folder has a mark, which only a folder without other
+  // files gets.
+  void claim() const {
+    const std::string path = path_ + "/" + std::string(mark);
+    std::string other;
+    for_each_name([&](std::string_view name) {
+      const std::string_view ending = part_key::ending_of(name); // caches had no mark once
+      const bool is_own = ending == part || ending == draft || name.starts_with("feedline-");
+      if (!is_own && !is_hidden(name) && name != "." && name != ".." && name != "lost+found") other = name;
+    });
+    if (::access(path.c_str(), F_OK) == 0) return; // now, as another process may have made it meanwhile
+    if (!other.empty())
+      throw std::invalid_argument("feedline::cached: " + in_backticks(path_) +
+                                  " is no folder of a cache, and has other files, such as " +
+                                  in_backticks(other) + ": name a folder that is empty or doesn't exist");
+    const open_file made(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+    constexpr std::string_view text = "This folder is a cache: feedline removes parts in it.\n";
+    if (made) made.write(text.data(), text.size(), 0); // a folder that can't be written is a cache, too
+  }
+
   // Measures the folder and removes files until they fit. With `all`, also drafts that nobody writes.
   void trim(bool all) {
     std::vector<file> files;
     bytes_ = unchecked_ = 0;
-    if (::DIR* const folder = ::opendir(path_.c_str())) {
-      while (const ::dirent* const entry = ::readdir(folder)) {
-        const std::string_view name = entry->d_name;
-        const std::string path = path_ + "/" + entry->d_name;
+    for_each_name([&](std::string_view name) {
+      const std::string path = path_ + "/" + std::string(name);
+      const std::string_view ending = part_key::ending_of(name);
 
-        struct stat status {};
+      struct stat status {};
 
-        if (all && name.ends_with(draft)) {
-          const open_file found(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-          if (found) file_draft::remove_if_abandoned(found, path);
-        }
-        if (!name.ends_with(part) || ::stat(path.c_str(), &status) != 0) continue;
-        const auto size = static_cast<std::uint64_t>(status.st_size);
-        files.push_back(
-            {std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec, size, path});
-        bytes_ += size;
+      if (all && ending == draft) {
+        const open_file found(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+        if (found) file_draft::remove_if_abandoned(found, path);
       }
-      ::closedir(folder);
-    }
+      if (ending != part || ::stat(path.c_str(), &status) != 0) return;
+      const auto size = static_cast<std::uint64_t>(status.st_size);
+      files.push_back(
+          {std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec, size, path});
+      bytes_ += size;
+    });
     if (bytes_ <= limit_) return;
     std::sort(files.begin(), files.end(), [](const file& a, const file& b) { return a.used_ns < b.used_ns; });
     for (const file& oldest : files) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include <unistd.h>
 
@@ -30,6 +31,13 @@ struct part_key {
     std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(first),
                   static_cast<unsigned long long>(second));
     return text;
+  }
+
+  /// Whether a name begins as file_name() does, and how it ends then; empty if not.
+  static std::string_view ending_of(std::string_view name) noexcept {
+    constexpr std::size_t digits = 32;
+    const bool is_key = name.size() > digits && name.find_first_not_of("0123456789abcdef") == digits;
+    return is_key ? name.substr(digits) : std::string_view();
   }
 
   std::uint64_t first, second;

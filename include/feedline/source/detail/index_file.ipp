@@ -59,7 +59,7 @@ FEEDLINE_INLINE void write_index_file(const std::string& path, std::string_view 
   };
   if (!may_write()) return;
   try {
-    auto draft = file_draft::begin(path + ".draft");
+    auto draft = file_draft::begin(draft_name(path));
     const std::uint64_t checksum = checksum_of(words);
     if (draft) draft->keep(path, {std::as_bytes(words), std::as_bytes(std::span(&checksum, 1))});
   } catch (const std::system_error&) { // as in a folder that others own

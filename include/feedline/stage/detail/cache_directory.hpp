@@ -50,7 +50,7 @@ class directory_table : public cache_table {
         counters_(counters),
         on_notice_(std::move(on_notice)) {
     make_directories(directory_);
-    const std::string name = directory_ + "/lock";
+    const std::string name = directory_ + "/feedline-lock";
     lock_ = open_file(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
     if (!lock_) throw std::system_error(errno, std::generic_category(), readable(name));
     open_new_files();
@@ -161,8 +161,14 @@ class directory_table : public cache_table {
 
   static constexpr std::uint64_t usual_size = std::uint64_t{64} << 20; // of a file
 
+  // As create_file() names them: no file of a user's.
   static bool is_cache_file(std::string_view name) noexcept {
-    return name.starts_with("feedline-") && name.ends_with(".cache");
+    if (!name.starts_with("feedline-") || !name.ends_with(".cache")) return false;
+    name.remove_prefix(std::string_view("feedline-").size());
+    name.remove_suffix(std::string_view(".cache").size());
+    const std::size_t dash = name.find('-');
+    return dash > 0 && dash + 1 < name.size() && name.find_first_not_of("0123456789") == dash &&
+           name.find_first_not_of("0123456789", dash + 1) == name.npos;
   }
 
   /// Calls f with the name of each cache file, whichever process wrote it.
