@@ -31,9 +31,9 @@ struct content_range {
   static std::optional<content_range> parse(std::string_view text);
 };
 
-/// Whether a line of an answer says that it is one of HTTP/2 or newer, but isn't what libcurl makes of such an answer: it came
-/// over a connection of HTTP/1.
-bool is_false_version(std::string_view line);
+/// Whether a line of an answer's head shows that it came over a connection of HTTP/1, although it says that it is of HTTP/2 or
+/// newer: it isn't what libcurl makes of such an answer. `is_newer`: what the first line said.
+bool is_false_version(std::string_view line, bool& is_newer);
 
 /// Filled line by line. After a redirect, the next answer replaces it.
 struct http_answer {

@@ -42,9 +42,11 @@ FEEDLINE_INLINE std::optional<content_range> content_range::parse(std::string_vi
   return content_range{true, *first, *last, total};
 }
 
-FEEDLINE_INLINE bool is_false_version(std::string_view line) {
+FEEDLINE_INLINE bool is_false_version(std::string_view line, bool& is_newer) {
   constexpr std::string_view form = "HTTP/2 206 \r\n"; // it has no words after the status
-  const bool is_newer = line.starts_with("HTTP/2") || line.starts_with("HTTP/3");
+  if (!line.starts_with("HTTP/"))                      // names of headers have small letters
+    return is_newer && line.substr(0, line.find(':')).find_first_of(upper_letters) != line.npos;
+  is_newer = line.starts_with("HTTP/2") || line.starts_with("HTTP/3");
   return is_newer && (line.size() != form.size() || line[6] != ' ' || !line.ends_with(form.substr(10)));
 }
 

@@ -142,6 +142,7 @@ class transfers {
     bool had_other_keys = false; // since it last made progress: the server has refused the first
     std::uint64_t awaited = 0;   // of the key ring
     bool may_be_newer = false;   // than HTTP/1.1
+    bool is_newer = false;       // as the server says
     char words[CURL_ERROR_SIZE] = {};
 
     void hear(std::size_t bytes) noexcept {
@@ -307,6 +308,7 @@ class transfers {
     const request_target& target = r.work.target();
     r.words[0] = 0;
     r.body = 0;
+    r.is_newer = false;
     set(CURLOPT_PRIVATE, &r);
     set(CURLOPT_ERRORBUFFER, +r.words);
     set(CURLOPT_URL, target.url.c_str());
@@ -350,7 +352,7 @@ class transfers {
     return take(r, size, [&] {
       const std::string_view line(data, size);
       // libcurl believes it, and would send other requests before this one's answer has ended, and mix up the answers.
-      if (!r.may_be_newer || !is_false_version(line)) return r.work.take_header(line);
+      if (!r.may_be_newer || !is_false_version(line, r.is_newer)) return r.work.take_header(line);
       r.all.has_false_version_ = true;
       r.work.break_off("the server says HTTP/2 over a connection of HTTP/1.1");
       return false;
