@@ -2,6 +2,7 @@
 #include <feedline/image/color.hpp>
 
 #include "support/catch.hpp"
+#include "support/throws_saying.hpp"
 
 #include <array>
 #include <cmath>
@@ -9,7 +10,11 @@
 #include <set>
 #include <vector>
 
+#include <feedline/image/rand_augment.hpp>
+#include <feedline/image/resize.hpp>
+
 namespace fl = feedline;
+using fl::test::throws_saying;
 
 namespace {
 
@@ -122,6 +127,93 @@ TEST_CASE("color jitter depends only on the generator, stays within its limits, 
     high = std::max(high, image[0] / 0.5);
   }
   CHECK((low >= 0.6 - 1e-6 && low < 0.61 && high <= 1.4 + 1e-6 && high > 1.39));
+}
+
+TEST_CASE("an image that was normalized isn't adjusted, nor normalized twice") {
+  const auto image = noise(8);
+  fl::random_generator random(1);
+  const fl::normalization centered{{0.5, 0.5, 0.5}, {0.25, 0.25, 0.25}};
+  const auto refuses = [&](const auto& change, const fl::normalization& n) {
+    fl::tensor<float, 3, 8, 8> pixels;
+    fl::resize(fl::hwc_view(image), fl::whole_image(8, 8), chw_view(pixels), {.normalization = n});
+    pixels[5] = static_cast<float>((0 - n.mean[0]) / n.std[0]); // a black one
+    return throws_saying<std::invalid_argument>("it was normalized before",
+                                                [&] { change(chw_view(pixels)); });
+  };
+  for (const auto& n : {fl::imagenet_normalization, centered}) {
+    CHECK(refuses([&](auto v) { fl::color_jitter{.brightness = 0.4f, .contrast = 0.4f}(v, random); }, n));
+    CHECK(refuses([&](auto v) { fl::color_jitter{.hue = 0.1f}(v, random); }, n));
+    CHECK(refuses([&](auto v) { fl::rand_augment{.changes = 0}(v, random); }, n));
+    CHECK(refuses([](auto v) { fl::adjust_contrast(v, 2); }, n));
+    CHECK(refuses([](auto v) { fl::adjust_saturation(v, 2); }, n));
+    CHECK(refuses([](auto v) { fl::to_grayscale(v); }, n));
+    CHECK(refuses([](auto v) { fl::invert(v); }, n));
+    CHECK(refuses([](auto v) { fl::solarize(v, 0.5f); }, n));
+    CHECK(refuses([](auto v) { fl::posterize(v, 4); }, n));
+    CHECK(refuses([](auto v) { fl::autocontrast(v); }, n));
+    CHECK(refuses([](auto v) { fl::equalize(v); }, n));
+    CHECK(refuses([](auto v) { fl::normalize(v, fl::imagenet_normalization); }, n));
+  }
+  // What bicubic interpolation adds at edges is accepted, and clamped.
+  fl::tensor<float, 3, 1, 1> edge;
+  edge[0] = -0.2f, edge[1] = 1.2f, edge[2] = 0.5f;
+  fl::adjust_brightness(chw_view(edge), 1);
+  CHECK((edge[0] == 0 && edge[1] == 1 && edge[2] == 0.5f));
+}
+
+TEST_CASE(
+    "an image is normalized after decoding as while it is decoded, also after its colours were adjusted") {
+  const auto image = noise(24);
+  const auto n = fl::imagenet_normalization;
+  const auto differs = [](const auto& a, const auto& b, float most) {
+    for (std::size_t i = 0; i < a.size(); ++i)
+      if (std::abs(static_cast<float>(a[i]) - static_cast<float>(b[i])) > most) return true;
+    return false;
+  };
+  fl::tensor<float, 3, 9, 9> pixels, wanted;
+  const auto resize_to = [&](const auto& view, const fl::resize_options& how) {
+    fl::resize(fl::hwc_view(image), fl::whole_image(24, 24), view, how);
+  };
+  resize_to(chw_view(pixels), {});
+  resize_to(chw_view(wanted), {.normalization = n});
+  fl::normalize(chw_view(pixels), n);
+  CHECK_FALSE(differs(pixels, wanted, 1e-5f));
+
+  // Brightness is a factor of the pixels from 0 to 1.
+  resize_to(chw_view(pixels), {});
+  fl::adjust_brightness(chw_view(pixels), 0.5f);
+  fl::normalize(chw_view(pixels), n);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const std::size_t c = i / 81;
+    const double before = wanted[i] * n.std[c] + n.mean[c];
+    wanted[i] = static_cast<float>((before / 2 - n.mean[c]) / n.std[c]);
+  }
+  CHECK_FALSE(differs(pixels, wanted, 1e-5f));
+
+  fl::tensor<fl::bfloat16, 3, 9, 9> half;
+  resize_to(chw_view(half), {});
+  fl::normalize(chw_view(half), n);
+  resize_to(chw_view(wanted), {.normalization = n});
+  CHECK_FALSE(differs(half, wanted, 0.03f));
+
+  fl::tensor<float, 2, 1, 4> with_alpha; // [height, width, channels]
+  std::fill(with_alpha.begin(), with_alpha.end(), 0.5f);
+  fl::normalize(hwc_view(with_alpha), {{0.5, 0.25, 0}, {1, 0.5, 2}});
+  for (std::size_t i = 0; i < 8; ++i) CHECK(with_alpha[i] == std::array{0.0f, 0.5f, 0.25f, 0.5f}[i % 4]);
+  fl::tensor<float, 2, 2, 1> gray;
+  std::fill(gray.begin(), gray.end(), 0.75f);
+  fl::normalize(hwc_view(gray), {{0.5, 0, 0}, {0.5, 1, 1}});
+  CHECK(gray[3] == 0.5f);
+}
+
+TEST_CASE("a wrong normalization is refused") {
+  fl::tensor<float, 3, 2, 2> image;
+  std::fill(image.begin(), image.end(), 0.5f);
+  CHECK_THROWS_AS(fl::normalize(chw_view(image), {{2, 0, 0}, {1, 1, 1}}), std::invalid_argument);
+  CHECK_THROWS_AS(fl::normalize(chw_view(image), {{0, 0, 0}, {1, 0, 1}}), std::invalid_argument);
+  CHECK(image[0] == 0.5f);
+  fl::tensor<float, 2, 2, 2> two;
+  CHECK_THROWS_AS(fl::normalize(chw_view(two), {}), std::invalid_argument);
 }
 
 TEST_CASE("NaN pixels do no harm") {

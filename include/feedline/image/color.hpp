@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Colour adjustments of images in place, as in torchvision and Pillow, and random colour jitter.
+// Colour adjustments of images in place, as in torchvision and Pillow, random colour jitter, and normalization after them.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,6 +11,7 @@
 
 #include <feedline/core/random.hpp>
 #include <feedline/image/image_view.hpp>
+#include <feedline/image/resize_options.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
@@ -35,13 +36,32 @@ int as_byte(T value) noexcept {
   return byte > 0 ? static_cast<int>(std::min(byte, 255.0f) + 0.5f) : 0; // 0 for NaN
 }
 
+/// Whether a float is far outside the range from black to white, where bicubic interpolation doesn't take it. An image that
+/// was normalized has such values. Not NaN.
+template <class T>
+bool is_normalized(T value) noexcept {
+  if constexpr (std::is_same_v<T, std::uint8_t>) return false;
+  else return (static_cast<float>(value) < -0.5f) | (static_cast<float>(value) > 1.5f);
+}
+
+[[noreturn]] void fail_normalized();
+
+/// Throws std::invalid_argument for a mean outside [-1, 1], or a std that is 0 or not finite.
+void check_normalization(const normalization& n);
+
 /// Calls f(red, green, blue) with references to the channels of each pixel.
 template <class T, class F>
 void for_each_pixel(const image_view<T>& image, F f) {
   if (image.channels != 3)
     throw std::invalid_argument("feedline: colour adjustments need an image of 3 channels");
+  bool was_normalized = false;
   for (std::size_t y = 0; y < image.height; ++y)
-    for (std::size_t x = 0; x < image.width; ++x) f(image(y, x, 0), image(y, x, 1), image(y, x, 2));
+    for (std::size_t x = 0; x < image.width; ++x) {
+      T &red = image(y, x, 0), &green = image(y, x, 1), &blue = image(y, x, 2);
+      was_normalized |= is_normalized(red) | is_normalized(green) | is_normalized(blue);
+      f(red, green, blue);
+    }
+  if (was_normalized) fail_normalized();
 }
 
 /// 0.299 R + 0.587 G + 0.114 B (ITU-R BT.601).
@@ -53,8 +73,10 @@ float luma_of(T red, T green, T blue) noexcept {
 
 } // namespace detail
 
-// All adjustments work on images of 3 channels, of bytes or of float from 0 to 1 (so before normalization),
-// and clamp the result to that range. They throw std::invalid_argument for any other number of channels.
+// All adjustments work on images of 3 channels, of bytes or of float from 0 to 1, and clamp the result to that range.
+// Decode without resize_options::normalization, adjust, then call normalize(). They throw std::invalid_argument for any
+// other number of channels, and for floats below -0.5 or above 1.5, which an image has that was normalized before; the
+// image's content is then unspecified.
 
 /// Multiplies all pixels by `factor`: 0 makes the image black, 1 leaves it unchanged.
 template <class T>
@@ -233,4 +255,37 @@ struct color_jitter {
   }
 };
 
+/// Normalizes an image of floats from 0 to 1 in place, as decoding with resize_options::normalization does: each value v
+/// of a channel becomes (v - mean) / std. For images whose colours are adjusted first, since adjustments need values from
+/// 0 to 1. Alpha, the fourth channel, stays as it is.
+///
+///     color_jitter{.brightness = 0.4f}(view, context.random);
+///     normalize(view, imagenet_normalization);
+///
+/// Throws std::invalid_argument for a mean outside [-1, 1], a std that is 0 or not finite, and an image that doesn't have
+/// 1, 3 or 4 channels, or was normalized before: it has values below -0.5 or above 1.5.
+template <class T>
+void normalize(const image_view<T>& image, const normalization& n) {
+  static_assert(!std::is_integral_v<T>,
+                "feedline: only floats can be normalized: decode or resize the image to floats");
+  detail::check_normalization(n);
+  if (image.channels != 1 && image.channels != 3 && image.channels != 4)
+    throw std::invalid_argument("feedline::normalize: an image has 1, 3 or 4 channels");
+  bool was_normalized = false;
+  for (std::size_t c = 0; c < std::min<std::size_t>(image.channels, 3); ++c) {
+    const auto mean = static_cast<float>(n.mean[c]), factor = static_cast<float>(1 / n.std[c]);
+    for (std::size_t y = 0; y < image.height; ++y)
+      for (std::size_t x = 0; x < image.width; ++x) {
+        T& value = image(y, x, c);
+        was_normalized |= detail::is_normalized(value);
+        value = T((static_cast<float>(value) - mean) * factor);
+      }
+  }
+  if (was_normalized) detail::fail_normalized();
+}
+
 } // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/image/color.ipp>
+#endif

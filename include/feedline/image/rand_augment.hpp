@@ -34,6 +34,8 @@ void apply_some(int times, const image_view<T>& image, random_generator& random,
 /// (E. Cubuk et al., "RandAugment: Practical automated data augmentation with a reduced search space", 2019.)
 ///
 ///     rand_augment{.changes = 2, .magnitude = 9}(view, context.random);
+///
+/// Before normalization, as the colour adjustments: it throws what they throw, whichever changes are drawn.
 struct rand_augment {
   int changes = 2;      ///< how many are applied
   double magnitude = 9; ///< from 0 to 30
@@ -41,6 +43,8 @@ struct rand_augment {
   /// Changes the image in place.
   template <class T>
   void operator()(const image_view<T>& image, random_generator& random) const {
+    detail::for_each_pixel(image,
+                           [](const T&, const T&, const T&) {}); // refuses an image that was normalized
     const double strength = magnitude / 30;
     const auto signed_up_to = [&](random_generator& r, double most) {
       return (r.chance(0.5) ? -1 : 1) * most * strength;

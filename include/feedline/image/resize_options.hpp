@@ -16,7 +16,8 @@ enum class interpolation : std::uint8_t {
 };
 
 /// Converts a byte v of a channel to (v / 255 - mean) / std. The default scales to the range from 0 to 1.
-/// Images of bytes aren't normalized.
+/// Images of bytes aren't normalized. Where colours are adjusted after decoding, decode with the default, and call
+/// normalize() after the adjustments.
 struct normalization {
   std::array<double, 3> mean{0, 0, 0}; ///< of red, green and blue, or of gray, between -1 and 1
   std::array<double, 3> std{1, 1, 1};  ///< of the same channels, on the same scale
