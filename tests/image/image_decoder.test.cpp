@@ -117,6 +117,17 @@ void turns_upright(const Write& write) {
   }
 }
 
+[[maybe_unused]] fl::tensor<std::uint8_t> black(std::size_t height, std::size_t width, std::size_t channels) {
+  fl::tensor<std::uint8_t> image(fl::shape{height, width, channels});
+  std::fill(image.begin(), image.end(), std::uint8_t{0});
+  return image;
+}
+
+/// The number in EXIF data that exif_payload() made.
+[[maybe_unused]] int orientation_of(std::span<const std::byte> payload) {
+  return static_cast<int>(fl::read_exif_orientation(payload).value_or(fl::exif_orientation::upright));
+}
+
 /// Whether each damaged file is an image_error or an image, and an image if damage is kept and the header is whole.
 template <class Mend>
 void survives_damage(const bytes_of_file& file, std::size_t header, const Mend& mend) {
@@ -381,6 +392,86 @@ TEST_CASE("a PNG is turned upright as its EXIF data say") {
     });
 }
 
+namespace {
+
+bytes_of_file bytes_of_text(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+/// XMP as Adobe's programs write it.
+bytes_of_file xmp_packet(int orientation) {
+  return bytes_of_text("<?xpacket?><x:xmpmeta><rdf:Description tiff:OrientationOf=\"2\" tiff:Orientation=\"" +
+                       std::to_string(orientation) + "\"/></x:xmpmeta>");
+}
+
+/// The part of a PNG's XMP chunk before the packet.
+bytes_of_file xmp_text(bool is_compressed, const bytes_of_file& packet) {
+  auto text = bytes_of_text(std::string_view("XML:com.adobe.xmp\0", 18));
+  text.push_back(std::byte{is_compressed});
+  text.insert(text.end(), 3, std::byte{0});
+  text.insert(text.end(), packet.begin(), packet.end());
+  return text;
+}
+
+/// What zlib makes of bytes that it doesn't compress.
+bytes_of_file stored_by_zlib(const bytes_of_file& bytes) {
+  const std::size_t size = bytes.size();
+  bytes_of_file stored =
+      fl::test::bytes({0x78, 0x01, 0x01, static_cast<int>(size & 255), static_cast<int>(size >> 8),
+                       static_cast<int>(~size & 255), static_cast<int>(~size >> 8 & 255)});
+  stored.insert(stored.end(), bytes.begin(), bytes.end());
+  std::uint32_t low = 1, high = 0;
+  for (const std::byte b : bytes) {
+    low = (low + std::to_integer<std::uint32_t>(b)) % 65521;
+    high = (high + low) % 65521;
+  }
+  for (const std::uint32_t half : {high, low}) {
+    stored.push_back(static_cast<std::byte>(half >> 8));
+    stored.push_back(static_cast<std::byte>(half & 255));
+  }
+  return stored;
+}
+
+} // namespace
+
+TEST_CASE("a PNG is turned upright as EXIF data after its pixels say, or its XMP data, compressed or not") {
+  turns_upright([](const auto& image, const auto& payload) {
+    const auto block = std::span(payload).subspan(6);
+    return with_png_chunk(png_of(image), "eXIf", block, true);
+  });
+  for (const bool is_compressed : {false, true})
+    for (const bool is_at_end : {false, true})
+      turns_upright([=](const auto& image, const auto& payload) {
+        const auto packet = xmp_packet(orientation_of(payload));
+        const auto text = xmp_text(is_compressed, is_compressed ? stored_by_zlib(packet) : packet);
+        return with_png_chunk(png_of(image), "iTXt", text, is_at_end);
+      });
+}
+
+TEST_CASE("EXIF data count more than XMP data, and damaged ones aren't used") {
+  const auto image = gradient(21, 34, 3);
+  const auto exif = exif_payload(6);
+  const auto shape_of = [](const bytes_of_file& file, fl::on_corrupt on_corrupt = fl::on_corrupt::fail) {
+    return decoded(file, {.apply_orientation = true, .on_corrupt = on_corrupt}).shape();
+  };
+  const auto both = with_png_chunk(with_png_chunk(png_of(image), "iTXt", xmp_text(false, xmp_packet(3))),
+                                   "eXIf", std::span(exif).subspan(6));
+  CHECK(shape_of(both) == fl::shape{34, 21, 3});
+  auto damaged = both;
+  damaged[33 + 8] ^= std::byte{1};
+  CHECK(throws_saying<fl::image_error>("eXIf: ", [&] { shape_of(damaged); }));
+  CHECK(shape_of(damaged, fl::on_corrupt::keep) == fl::shape{21, 34, 3});
+  for (const auto& text :
+       {bytes_of_text("XML:com.adobe.xmp"), xmp_text(true, {}), xmp_text(true, xmp_packet(6)),
+        xmp_text(false, bytes_of_text("tiff:Orientation=\"9\"")),
+        xmp_text(false, bytes_of_text("tiff:Orientation"))})
+    CHECK(shape_of(with_png_chunk(png_of(image), "iTXt", text)) == fl::shape{21, 34, 3});
+  CHECK(shape_of(with_png_chunk(png_of(image), "iTXt",
+                                xmp_text(false, bytes_of_text("<tiff:Orientation>8</tiff:Orientation>")))) ==
+        fl::shape{34, 21, 3});
+}
+
 TEST_CASE("a PNG that is cut off or damaged is refused, or its decoded part is kept") {
   const auto image = noise(20, 24, 4);
   for (const bool interlaced : {false, true}) {
@@ -403,6 +494,87 @@ TEST_CASE("a PNG that is cut off or damaged is refused, or its decoded part is k
   CHECK(gives_pixels_of(decoder, damaged, without_alpha(image, {}), {2, 3, 16, 20}, {})); // isn't read
 }
 
+TEST_CASE("of a PNG's damaged bytes a crop notices those that its pixels depend on") {
+  const auto image = noise(60, 50, 3);
+  const auto samples = random_samples(60, 50, 1, 16);
+  fl::image_decoder decoder;
+  const fl::crop_box upper{1, 2, 25, 40};
+  for (const std::size_t chunk_bytes : {std::size_t{1} << 20, std::size_t{700}}) {
+    const png_recipe recipe{.type = PNG_COLOR_TYPE_GRAY, .bits = 16, .chunk_bytes = chunk_bytes};
+    const auto picture = png_of(image, {.chunk_bytes = chunk_bytes}), mask = write_png(samples, recipe);
+    const auto part_of_mask = [&](const bytes_of_file& file) {
+      fl::tensor<std::uint16_t> part(fl::shape{1, 25, 40});
+      decoder.decode_mask_crop(file, takes(upper), chw_view(part));
+      return part;
+    };
+    const auto floats_of_mask = [&](const bytes_of_file& file) {
+      fl::tensor<float> part(fl::shape{1, 25, 40});
+      decoder.decode_crop(file, takes(upper), chw_view(part), {}, to_gray);
+      return part;
+    };
+    const auto expected_numbers = part_of_mask(mask);
+    const auto expected_floats = floats_of_mask(mask);
+    const auto refused_or_right = [](const auto& step) {
+      try {
+        return step();
+      } catch (const fl::image_error&) {
+        return true;
+      }
+    };
+    bool all_noticed = true;
+    std::size_t refused = 0;
+    for (std::size_t at = 41; at < picture.size(); at += 3) { // the first byte of the pixels' chunk
+      auto damaged = picture;
+      damaged[at] ^= std::byte{0x10};
+      all_noticed = all_noticed &&
+                    refused_or_right([&] { return gives_pixels_of(decoder, damaged, image, upper, {}); });
+      if (refused_or_right([&] { return decoder.decode(damaged).size() == 0; })) ++refused;
+    }
+    for (std::size_t at = 41; at < mask.size(); at += 5) {
+      auto damaged = mask;
+      damaged[at] ^= std::byte{0x01};
+      const auto equal_parts = [](const auto& a, const auto& b) {
+        return std::equal(a.begin(), a.end(), b.begin());
+      };
+      all_noticed = all_noticed &&
+                    refused_or_right([&] { return equal_parts(part_of_mask(damaged), expected_numbers); }) &&
+                    refused_or_right([&] { return equal_parts(floats_of_mask(damaged), expected_floats); });
+    }
+    CHECK(all_noticed);
+    CHECK(refused > 100);
+    auto late = picture; // the last byte of the last pixels' chunk
+    late[late.size() - 12 - 5] ^= std::byte{1};
+    const auto crop_of = [&](const fl::image_options& options) {
+      return part_of(decoder, late, upper, options);
+    };
+    if (chunk_bytes == 700) {
+      CHECK_NOTHROW(crop_of({})); // in a chunk that isn't read
+    } else {
+      CHECK(throws_saying<fl::image_error>("IDAT: the checksum of the chunk at byte 33 is wrong",
+                                           [&] { crop_of({}); }));
+      CHECK(throws_saying<fl::image_error>("is wrong",
+                                           [&] { crop_of({.on_corrupt = fl::on_corrupt::keep_whole}); }));
+    }
+    CHECK(has_pixels_of(crop_of(keeping), image, upper));
+    late.resize(late.size() - 30);
+    if (chunk_bytes != 700)
+      CHECK(throws_saying<fl::image_error>("the file is cut off", [&] { crop_of({}); }));
+  }
+}
+
+TEST_CASE("transparency with a wrong checksum isn't left out without an error") {
+  const auto samples = random_samples(19, 27, 1, 8);
+  auto file = write_png(
+      samples, {.type = PNG_COLOR_TYPE_PALETTE, .palette = random_palette(256), .palette_alpha = {0, 77}});
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  file[text.find("tRNS") + 4] ^= std::byte{1};
+  fl::image_decoder decoder;
+  CHECK_THROWS_WITH(decoder.decode(file, to_rgba), "feedline::image_decoder: tRNS: CRC error");
+  CHECK_THROWS_AS(decoder.read_header(file), fl::image_error);
+  CHECK_THROWS_AS(part_of(decoder, file, {0, 0, 3, 3}, to_rgba), fl::image_error);
+  CHECK(decoder.decode(file, keeping).size() == 19 * 27 * 3);
+}
+
 TEST_CASE("a PNG with too many pixels is refused before memory is allocated for them") {
   auto file = png_of(noise(20, 24, 3));
   CHECK(throws_saying<fl::image_error>("24 x 20 pixels are more than image_options::max_pixels, 479",
@@ -418,6 +590,54 @@ TEST_CASE("a PNG with too many pixels is refused before memory is allocated for 
   CHECK(throws_saying<fl::image_error>("more than image_options::max_pixels", [&] {
     fl::decode_mask(png_of(noise(20, 24, 1)), {.max_pixels = 479});
   }));
+}
+
+TEST_CASE("an image that takes too much memory is refused before it is allocated, and the option is named") {
+  const auto image = black(600, 500, 3);
+  const auto plain = png_of(image), interlaced = png_of(image, {.interlaced = true});
+  REQUIRE(64 * interlaced.size() < 500'000);
+  std::vector<std::uint8_t> pixels(image.size());
+  fl::image_decoder decoder;
+  const auto takes_more = [](std::uint64_t most, const auto& step) {
+    const std::string limit = "more than image_options::max_bytes, " + std::to_string(most) + "; raise it";
+    return throws_saying<fl::image_error>("decoding 500 x 600 pixels from a file of ",
+                                          [&] { step(fl::image_options{.max_bytes = most}); }) &&
+           throws_saying<fl::image_error>(limit, [&] { step(fl::image_options{.max_bytes = most}); });
+  };
+  const auto whole = [&](const bytes_of_file& file) {
+    return [&](const fl::image_options& options) { decoder.decode(file, options); };
+  };
+  CHECK(takes_more(890'000, whole(plain)));
+  CHECK_NOTHROW(whole(plain)({.max_bytes = 1'000'000}));
+  CHECK(takes_more(1'790'000, whole(interlaced)));
+  CHECK_NOTHROW(whole(interlaced)({.max_bytes = 1'900'000}));
+  CHECK_NOTHROW(decoder.decode_into(plain, pixels, {.max_bytes = 500'000}));
+  CHECK(takes_more(500'000, [&](const fl::image_options& o) { decoder.decode_into(interlaced, pixels, o); }));
+  const fl::crop_box box{300, 200, 20, 20};
+  CHECK_NOTHROW(part_of(decoder, plain, box, {.max_bytes = 500'000}));
+  CHECK(takes_more(500'000, [&](const fl::image_options& o) { part_of(decoder, interlaced, box, o); }));
+  CHECK_NOTHROW(decoder.read_header(interlaced, {.max_bytes = 500'000}));
+
+  const auto mask = write_png(samples_of(black(600, 500, 1)), {.type = PNG_COLOR_TYPE_GRAY});
+  CHECK(takes_more(500'000, [&](const fl::image_options& o) { decoder.decode_mask(mask, o); }));
+  CHECK_NOTHROW(decoder.decode_mask(mask, {.max_bytes = 700'000}));
+  fl::tensor<std::uint16_t> part(fl::shape{1, 20, 20});
+  CHECK_NOTHROW(decoder.decode_mask_crop(mask, takes(box), chw_view(part), {}, {.max_bytes = 500'000}));
+
+  // A file may always take some of its own size.
+  const auto noisy = png_of(noise(60, 50, 3), {.interlaced = true});
+  CHECK_NOTHROW(decoder.decode(noisy, {.max_bytes = 0}));
+}
+
+TEST_CASE("a PNG of one row of very many pixels isn't planned in memory for many rows") {
+  const auto file = write_png(samples_of(black(1, 900'000, 1)), {.type = PNG_COLOR_TYPE_GRAY, .bits = 1});
+  fl::image_decoder decoder;
+  fl::tensor<float, 3, 8, 8> part;
+  const auto crop = [&](std::uint64_t most) {
+    decoder.decode_crop(file, fl::whole_image, chw_view(part), {}, {.max_bytes = most});
+  };
+  CHECK(throws_saying<fl::image_error>("image_options::max_bytes", [&] { crop(30'000'000); }));
+  CHECK_NOTHROW(crop(60'000'000));
 }
 
 TEST_CASE("memory for another number of pixels is refused") {
@@ -580,10 +800,85 @@ TEST_CASE("a WebP image is turned upright as its EXIF data say, with and without
   });
 }
 
-TEST_CASE("an animated WebP image is refused") {
-  const auto plain = write_webp(noise(8, 9, 3), true);
-  const auto file = extended_webp(plain, 0x02, 8, 9, "ANIM", bytes_of_file(6));
-  CHECK(throws_saying<fl::image_error>("an animated WebP, which isn't supported", [&] { decoded(file); }));
+TEST_CASE("a WebP image is turned upright as its XMP data say, if it has no EXIF data") {
+  turns_upright([](const auto& image, const auto& payload) {
+    const std::string packet = "<tiff:Orientation>" + std::to_string(orientation_of(payload)) + "</";
+    const auto bytes = std::as_bytes(std::span(packet));
+    return extended_webp(write_webp(image, true), 0x04, 21, 34, "XMP ", {bytes.begin(), bytes.end()});
+  });
+}
+
+TEST_CASE("of an animated WebP image the first image is decoded, on a canvas that is transparent black") {
+  const auto first = noise(20, 24, 4), second = noise(40, 50, 4);
+  decodes_as(animated_webp(20, 24, {{0, 0, first}, {0, 0, noise(20, 24, 3)}}), first);
+
+  auto canvas = black(40, 50, 4);
+  const auto placed = fl::hwc_view(canvas);
+  for (std::size_t y = 0; y < 20; ++y)
+    for (std::size_t x = 0; x < 24; ++x)
+      for (std::size_t c = 0; c < 4; ++c) placed(6 + y, 12 + x, c) = fl::hwc_view(first)(y, x, c);
+  const auto file = animated_webp(40, 50, {{6, 12, first}, {0, 0, second}});
+  decodes_as(file, canvas);
+  fl::image_decoder decoder;
+  const auto header = decoder.read_header(file);
+  CHECK(header.shape() == fl::shape{40, 50, 3});
+  CHECK(header.has_alpha);
+  CHECK_FALSE(decoder.read_header(animated_webp(20, 24, {{0, 0, noise(20, 24, 3)}})).has_alpha);
+
+  // With loss, and with alpha in a chunk of its own.
+  for (const std::size_t channels : {3u, 4u}) {
+    const auto image = gradient(20, 24, channels);
+    const auto alone = decoded(write_webp(image), to_rgba);
+    CHECK(equal(decoded(animated_webp(20, 24, {{0, 0, image, false}}), to_rgba), alone));
+    const auto all = decoded(animated_webp(40, 50, {{6, 12, image, false}}), to_rgba);
+    CHECK(has_pixels_of(alone, all, {6, 12, 20, 24}));
+    CHECK(all[3] == 0);
+  }
+}
+
+TEST_CASE(
+    "an animated WebP image that is damaged, or has no image, is refused, and its decoded part is kept") {
+  const auto image = noise(20, 24, 4);
+  const auto file = animated_webp(40, 50, {{6, 12, image}});
+  survives_damage(file, file.size() / 2, [](const bytes_of_file&) {});
+  const auto refuses = [](bytes_of_file damaged, std::size_t at, int value, std::string_view words) {
+    damaged[at] = static_cast<std::byte>(value);
+    return throws_saying<fl::image_error>(words, [&] { decoded(damaged); });
+  };
+  const std::size_t place = 12 + 18 + 14 + 8; // in the chunk of the image
+  CHECK(refuses(file, place, 20, "the size and place that its chunk says"));
+  CHECK(refuses(file, place + 6, 24, "the size and place that its chunk says"));
+  CHECK(refuses(file, place - 8, 'B', "the WebP animation has no image"));
+  CHECK(
+      refuses(file, place - 3, 100, "the WebP animation has no image")); // its chunk is longer than the file
+  const auto half = decoded(prefix(file, place + 16 + 1700),
+                            {.color = fl::pixel_color::rgba, .on_corrupt = fl::on_corrupt::keep});
+  CHECK(half.shape() == fl::shape{40, 50, 4});
+  CHECK(std::equal(image.begin(), image.begin() + 24 * 4, half.begin() + (6 * 50 + 12) * 4));
+  CHECK(throws_saying<fl::image_error>("50 x 40 pixels are more than image_options::max_pixels",
+                                       [&] { decoded(file, {.max_pixels = 1999}); }));
+}
+
+TEST_CASE("a WebP image of a few bytes takes no gigabytes") {
+  const auto file = fl::test::bytes({0x52, 0x49, 0x46, 0x46, 0x1c, 0, 0, 0, 0x57, 0x45, 0x42, 0x50,
+                                     0x56, 0x50, 0x38, 0x4c, 0x10, 0, 0, 0, 0x2f, 0xfe, 0xbf, 0xff,
+                                     0x0f, 0x88, 0x88, 0x08, 0,    0, 0, 0, 0,    0,    0,    0});
+  fl::image_decoder decoder;
+  CHECK(decoder.read_header(file).shape() == fl::shape{16383, 16383, 3});
+  CHECK(throws_saying<fl::image_error>("image_options::max_bytes, 536870912", [&] { decoder.decode(file); }));
+  fl::tensor<float, 3, 8, 8> part;
+  CHECK(throws_saying<fl::image_error>("image_options::max_bytes, 536870912",
+                                       [&] { decoder.decode_crop(file, fl::whole_image, chw_view(part)); }));
+
+  for (const bool is_lossless : {false, true}) {
+    const auto small = write_webp(black(600, 500, 3), is_lossless);
+    const std::uint64_t most = is_lossless ? 1'200'000 : 300'000;
+    CHECK_NOTHROW(part_of(decoder, small, {300, 200, 20, 20}, {.max_bytes = most + 40'000}));
+    if (is_lossless)
+      CHECK_THROWS_AS(part_of(decoder, small, {300, 200, 20, 20}, {.max_bytes = most - 1}), fl::image_error);
+    CHECK_THROWS_AS(decoder.decode(small, {.max_bytes = 1'700'000}), fl::image_error);
+    CHECK_NOTHROW(decoder.decode(small, {.max_bytes = 3'100'000}));
+  }
 }
 
 TEST_CASE("a WebP image that is cut off or damaged is refused, or its decoded part is kept") {

@@ -172,7 +172,7 @@ TEST_CASE("warnings that lose no pixels are accepted on request, a file that is 
     const auto found = decoder.decode(file, whole);
     CHECK(decoder.warnings() == 1);
     CHECK(largest_difference(found, expected) == 0);
-    for (std::size_t size = 0; size < file.size(); ++size)
+    for (std::size_t size = 0; size < file.size() - 2 - 10; ++size) // the end mark, and surplus bytes
       if (attempt(decoder, std::span(file).first(size), whole).decoded)
         FAIL("a cut file was accepted: " << size);
   };
@@ -192,6 +192,43 @@ TEST_CASE("warnings that lose no pixels are accepted on request, a file that is 
   accepts(with(good, scan + 12, 0), good, "SOS parameters"); // the last coefficient of the scan
   const auto ycck = write_jpeg(gradient(24, 24, 4), {.from = JCS_CMYK, .stored = JCS_YCCK});
   accepts(with(ycck, find_marker(ycck, 0xee) + 15, 7), ycck, "Adobe");
+}
+
+TEST_CASE("a file without an end mark is accepted on request if all of its pixels are there") {
+  constexpr fl::jpeg_options whole{.on_corrupt = fl::on_corrupt::keep_whole, .max_pixels = few_pixels};
+  fl::jpeg_decoder decoder;
+  auto files = small_files();
+  files.push_back(
+      write_jpeg(gradient(40, 40, 3), {.quality = 60, .across = 2, .down = 2, .progressive = true}));
+  files.push_back(write_jpeg(gradient(40, 40, 3), {.quality = 60, .interleaved = false, .restart_rows = 2}));
+  for (const auto& file : files) {
+    const auto expected = decoder.decode(file);
+    const auto arithmetic = fl::test::bytes({0xff, 0xc9});
+    const bool has_arithmetic = !std::ranges::search(file, arithmetic).empty();
+    std::size_t accepted = 0;
+    bool all_right = true;
+    for (std::size_t size = 0; size < file.size(); ++size) {
+      const auto part = std::span(file).first(size);
+      if (!attempt(decoder, part, whole).decoded) continue;
+      ++accepted;
+      all_right = all_right && largest_difference(decoder.decode(part, whole), expected) == 0 &&
+                  decoder.warnings() == 1;
+      fl::tensor<std::uint8_t> all(expected.shape()), same(expected.shape());
+      decoder.decode_crop(part, fl::whole_image, hwc_view(all), {}, whole);
+      decoder.decode_crop(file, fl::whole_image, hwc_view(same));
+      all_right = all_right && largest_difference(all, same) == 0;
+    }
+    CHECK(all_right);
+    // These codes may end early, so what is missing can't be seen.
+    CHECK(accepted == (has_arithmetic ? 0 : 2));
+    const auto advice = [&](std::size_t missing, std::string_view words) {
+      return throws_saying<fl::jpeg_error>(
+          words, [&] { decoder.decode(std::span(file).first(file.size() - missing)); });
+    };
+    if (!has_arithmetic)
+      CHECK(advice(2, "Premature end of JPEG file; to decode the file nevertheless, set "
+                      "jpeg_options::on_corrupt to on_corrupt::keep_whole if only"));
+  }
 }
 
 TEST_CASE("a file whose header has too few rows loses pixels") {
@@ -316,6 +353,48 @@ TEST_CASE("an image with too many pixels in all of its scans is refused, one at 
     CHECK(throws_saying<fl::jpeg_error>(sentence, [&] { take(cut, less); }));
   }
   CHECK_NOTHROW(decoder.decode(write_jpeg(gradient(30, 40, 3)), {.max_scan_pixels = 0})); // one scan
+}
+
+TEST_CASE("an image whose decoding takes too much memory is refused before it is allocated") {
+  fl::tensor<std::uint8_t> gray(fl::shape{600, 500, 3});
+  std::fill(gray.begin(), gray.end(), std::uint8_t{90});
+  const auto plain = write_jpeg(gray), progressive = write_jpeg(gray, {.progressive = true}),
+             separate = write_jpeg(gray, {.interleaved = false});
+  REQUIRE(64 * std::max({plain.size(), progressive.size(), separate.size()}) < 600'000);
+  fl::jpeg_decoder decoder;
+  std::vector<std::uint8_t> pixels(gray.size());
+  fl::tensor<float, 3, 8, 8> part;
+  const auto crop = [&](std::span<const std::byte> file, const fl::jpeg_options& options) {
+    decoder.decode_crop(file, fl::whole_image, chw_view(part), {}, options);
+  };
+  CHECK(throws_saying<fl::jpeg_error>(
+      "takes up to 900000 bytes of memory, more than jpeg_options::max_bytes, 800000",
+      [&] { decoder.decode(plain, {.max_bytes = 800'000}); }));
+  CHECK_NOTHROW(decoder.decode(plain, {.max_bytes = 900'000}));
+  CHECK_NOTHROW(decoder.decode_into(plain, pixels, {.max_bytes = 600'000}));
+  CHECK_NOTHROW(crop(plain, {.max_bytes = 600'000}));
+  for (const auto& file : {progressive, separate}) { // two bytes for each number of 600 x 504 pixels
+    CHECK(
+        throws_saying<fl::jpeg_error>("max_bytes", [&] { decoder.decode(file, {.max_bytes = 2'700'000}); }));
+    CHECK_NOTHROW(decoder.decode(file, {.max_bytes = 2'800'000}));
+    CHECK(throws_saying<fl::jpeg_error>(
+        "max_bytes", [&] { decoder.decode_into(file, pixels, {.max_bytes = 1'800'000}); }));
+    CHECK_NOTHROW(decoder.decode_into(file, pixels, {.max_bytes = 1'900'000}));
+    CHECK(throws_saying<fl::jpeg_error>("max_bytes", [&] { crop(file, {.max_bytes = 1'800'000}); }));
+    CHECK_NOTHROW(decoder.read_header(file, {.max_bytes = 0}));
+  }
+}
+
+TEST_CASE(
+    "a small file of very many pixels is refused by default, also where restart markers would be added") {
+  auto file = write_jpeg(gradient(8, 8, 3), {.progressive = true});
+  const std::size_t frame = find_marker(file, 0xc2);
+  for (const std::size_t offset : {5u, 7u}) file[frame + offset] = std::byte{0x3f}; // 16136 x 16136
+  CHECK(throws_saying<fl::jpeg_error>("jpeg_options::max_bytes", [&] { fl::decode_jpeg(file); }));
+  fl::tensor<float, 3, 8, 8> part;
+  CHECK(throws_saying<fl::jpeg_error>("jpeg_options::max_bytes",
+                                      [&] { fl::decode_jpeg_crop(file, fl::whole_image, chw_view(part)); }));
+  CHECK(throws_saying<fl::jpeg_error>("jpeg_options::max_bytes", [&] { fl::add_restart_markers(file); }));
 }
 
 TEST_CASE("samples of 12 bits are refused with a clear message") {

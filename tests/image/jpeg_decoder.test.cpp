@@ -236,3 +236,34 @@ TEST_CASE("kept warnings are counted, and the rows before the damage are correct
   CHECK(largest_difference(decoder.decode(file, keeping), whole) == 0);
   CHECK(decoder.warnings() == 0);
 }
+
+TEST_CASE("a JPEG without an orientation in its EXIF data is turned upright as its XMP data say") {
+  const auto image = gradient(16, 24, 3);
+  const auto xmp_payload = [](std::string_view number) {
+    const std::string packet = "http://ns.adobe.com/xap/1.0/" + std::string(1, '\0') +
+                               "<x:xmpmeta tiff:Orientation=\"" + std::string(number) + "\"/>";
+    const auto bytes = std::as_bytes(std::span(packet));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  };
+  const fl::jpeg_options upright{.apply_orientation = true};
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const auto by_exif =
+        fl::decode_jpeg(write_jpeg(image, {.exif = fl::test::exif_payload(orientation)}), upright);
+    const auto file = write_jpeg(image, {.exif = xmp_payload(std::to_string(orientation))});
+    const auto by_xmp = fl::decode_jpeg(file, upright);
+    CHECK(by_xmp.shape() == by_exif.shape());
+    CHECK(largest_difference(by_xmp, by_exif) == 0);
+    CHECK(fl::decode_jpeg(file).shape() == image.shape());
+  }
+  for (const std::string_view number : {"0", "9", "x", ""})
+    CHECK(fl::decode_jpeg(write_jpeg(image, {.exif = xmp_payload(number)}), upright).shape() ==
+          image.shape());
+  // EXIF data count more, also after XMP data.
+  auto both = write_jpeg(image, {.exif = xmp_payload("6")});
+  auto segment = fl::test::bytes({0xff, 0xe1, 0, 0});
+  const auto exif = fl::test::exif_payload(1);
+  segment.insert(segment.end(), exif.begin(), exif.end());
+  segment[3] = static_cast<std::byte>(segment.size() - 2);
+  both.insert(both.begin() + 2, segment.begin(), segment.end());
+  CHECK(fl::decode_jpeg(both, upright).shape() == image.shape());
+}

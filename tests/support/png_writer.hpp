@@ -23,6 +23,7 @@ struct png_recipe {
   std::vector<png_byte> palette_alpha = {};
   std::optional<png_color_16> transparent = {}; ///< the colour that has alpha 0
   std::vector<std::byte> exif = {};             ///< a TIFF block
+  std::size_t chunk_bytes = 8192;               ///< of pixels in a chunk
 };
 
 /// The samples are numbers of `bits` bits, [height, width, channels].
@@ -66,6 +67,7 @@ inline std::vector<std::byte> write_png(const tensor<std::uint16_t>& samples, co
                      const_cast<png_bytep>(reinterpret_cast<const std::uint8_t*>(recipe.exif.data())));
     png_write_info(png, info);
     png_set_packing(png);
+    png_set_compression_buffer_size(png, recipe.chunk_bytes);
     const std::size_t pitch = across * (recipe.bits == 16 ? 2 : 1);
     const int passes = png_set_interlace_handling(png);
     for (int pass = 0; pass < passes; ++pass)
@@ -102,6 +104,21 @@ inline void mend_png(std::span<std::byte> file) {
       file[at + 8 + size + i] = static_cast<std::byte>(~sum >> (24 - 8 * i) & 255);
     at += 12 + size;
   }
+}
+
+/// The same file with one more chunk, before its pixels or at its end.
+inline std::vector<std::byte> with_png_chunk(std::vector<std::byte> file, std::string_view name,
+                                             std::span<const std::byte> payload, bool is_at_end = false) {
+  constexpr std::ptrdiff_t after_header = 33, end_chunk = 12;
+  std::vector<std::byte> chunk;
+  for (int shift = 24; shift >= 0; shift -= 8)
+    chunk.push_back(static_cast<std::byte>(payload.size() >> shift & 255));
+  for (const char c : name) chunk.push_back(static_cast<std::byte>(c));
+  chunk.insert(chunk.end(), payload.begin(), payload.end());
+  chunk.resize(chunk.size() + 4);
+  file.insert(is_at_end ? file.end() - end_chunk : file.begin() + after_header, chunk.begin(), chunk.end());
+  mend_png(file);
+  return file;
 }
 
 } // namespace feedline::test

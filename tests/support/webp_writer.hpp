@@ -3,8 +3,10 @@
 // Writes WebP images, and adds chunks to them.
 #include <feedline/core/tensor.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -72,6 +74,52 @@ inline std::vector<std::byte> extended_webp(const std::vector<std::byte>& plain,
   add_number(payload.size(), 4);
   file.insert(file.end(), payload.begin(), payload.end());
   if (payload.size() % 2 != 0) add_number(0, 1);
+  return file;
+}
+
+/// An image of an animation, and its place on the canvas.
+struct webp_frame {
+  int top, left; ///< even numbers
+  const tensor<std::uint8_t>& image;
+  bool is_lossless = true;
+};
+
+inline std::vector<std::byte> animated_webp(int height, int width, std::initializer_list<webp_frame> frames) {
+  std::vector<std::byte> file;
+  const auto add = [&file](std::string_view text) {
+    for (const char c : text) file.push_back(static_cast<std::byte>(c));
+  };
+  const auto add_number = [&file](std::size_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i) file.push_back(static_cast<std::byte>(value >> (8 * i) & 255));
+  };
+  const auto add_size = [&](int rows, int columns) {
+    add_number(static_cast<std::size_t>(columns - 1), 3);
+    add_number(static_cast<std::size_t>(rows - 1), 3);
+  };
+  add("WEBPVP8X");
+  add_number(10, 4);
+  add_number(0x12, 4); // an animation with alpha
+  add_size(height, width);
+  add("ANIM");
+  add_number(6, 4);
+  add_number(0xffffffff, 4); // a background, which readers leave out
+  add_number(0, 2);
+  for (const webp_frame& frame : frames) {
+    const auto whole = write_webp(frame.image, frame.is_lossless);
+    const bool is_extended = whole[15] == std::byte{'X'};
+    const auto chunks = std::span(whole).subspan(is_extended ? 30 : 12);
+    add("ANMF");
+    add_number(16 + chunks.size(), 4);
+    add_number(static_cast<std::size_t>(frame.left / 2), 3);
+    add_number(static_cast<std::size_t>(frame.top / 2), 3);
+    add_size(static_cast<int>(frame.image.shape()[0]), static_cast<int>(frame.image.shape()[1]));
+    add_number(100, 4); // milliseconds
+    file.insert(file.end(), chunks.begin(), chunks.end());
+  }
+  const std::size_t size = file.size();
+  add("RIFF");
+  add_number(size, 4);
+  std::rotate(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size), file.end());
   return file;
 }
 

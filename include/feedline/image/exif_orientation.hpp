@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The orientation of a photograph, from EXIF's tag 0x0112.
+// The orientation of a photograph, from EXIF's tag 0x0112 or from XMP.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -69,6 +69,10 @@ constexpr std::optional<exif_orientation> read_tiff_orientation(std::span<const 
   return static_cast<exif_orientation>(found);
 }
 
+/// Reads the orientation from an XMP packet, where a file has none in its EXIF data: the first `tiff:Orientation="6"` or
+/// `tiff:Orientation>6`, as in Pillow.
+std::optional<exif_orientation> read_xmp_orientation(std::span<const std::byte> packet) noexcept;
+
 } // namespace detail
 
 /// Reads the orientation from the payload of a JPEG's APP1 segment ("Exif\0\0", then a TIFF block). Returns
@@ -83,3 +87,7 @@ constexpr std::optional<exif_orientation> read_exif_orientation(std::span<const 
 }
 
 } // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/image/exif_orientation.ipp>
+#endif

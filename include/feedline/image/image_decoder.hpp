@@ -34,8 +34,8 @@ namespace feedline::inline FEEDLINE_ABI {
 ///
 /// JPEGs are decoded by a jpeg_decoder. PNGs of all kinds are read: gray, RGB and palettes, 1 to 16 bits, alpha and tRNS,
 /// interlaced; 16 bits are rounded to 8, but not where decode_crop() makes floats of them. WebP images are read lossy or
-/// lossless, with and without alpha; animated ones are refused. Gamma and colour profiles aren't applied. Of a PNG, EXIF
-/// data are read that are stored before its pixels.
+/// lossless, with and without alpha; of an animation the first image, transparent black where it doesn't cover the canvas.
+/// Gamma and colour profiles aren't applied.
 ///
 /// PNG needs libpng, WebP libwebp when feedline is configured (see FEEDLINE_IMAGE_PNG and FEEDLINE_IMAGE_WEBP); without
 /// them, images of these formats are an image_error. For a WebP image libwebp allocates memory of its own.
@@ -62,7 +62,8 @@ class image_decoder {
 
   /// Decodes a part of an image and resizes it to fill `pixels`, without an intermediate image of the whole. See
   /// jpeg_decoder::decode_crop() for JPEGs. Of a PNG, the rows after the part aren't decoded, unless it is interlaced; of a
-  /// WebP image neither those nor what else the part doesn't need.
+  /// WebP image neither those nor what else the part doesn't need. A PNG's chunks are read, and their checksums compared, up
+  /// to the end of the one with the last row that is needed.
   ///
   ///     decoder.decode_crop(file, resized_center_crop{}, chw_view(tensor));
   ///
@@ -71,7 +72,7 @@ class image_decoder {
   ///          use this decoder
   /// Gives:   the header; `pixels` has its number of channels, 3, 1 or 4, of float (see normalization) or bytes. Floats
   ///          keep the 16 bits of a PNG, which is decoded twice for that, unless there is a background or it becomes gray
-  /// Throws:  image_error, but not for damage that isn't read; std::invalid_argument if the box isn't within the image,
+  /// Throws:  image_error, but not for damage that isn't read, or that on_corrupt says a format can't show; std::invalid_argument if the box isn't within the image,
   ///          or the view is empty or has another number of channels; what `choose` throws. The content of
   ///          `pixels` is then unspecified.
   template <class T>
@@ -123,6 +124,7 @@ class image_decoder {
         crop.to(y, x, 0) = static_cast<T>(numbers_[x]);
       }
     }
+    image.reader->check();
     return header;
   }
 
@@ -144,8 +146,15 @@ class image_decoder {
       return {header.height, header.width};
     }
 
+    /// All rows and columns.
+    detail::resampler::region whole() const noexcept {
+      return {0, 0, stored_size().first, stored_size().second};
+    }
+
     detail::image_reader* reader = nullptr; // null for a JPEG
     image_header header;
+    std::size_t file_bytes;
+    const image_options& options;
   };
 
   /// What is read of a channel that has 16 bits.
@@ -164,27 +173,40 @@ class image_decoder {
     const detail::pixel_scale scale(how.normalization);
     const auto [height, width] = image.stored_size();
     const std::size_t bytes = header.channels == 1 ? 1 : 4; // of a pixel
+    choose_pixels(image, bytes, byte);
+    check_bytes(image, {}, plan_bytes(height, width));
     const detail::resampler::region region =
         resampler_.plan(crop.rows(height), crop.columns(width), bytes, how.interpolation, how.antialias);
-    start(image, region, bytes, options, byte);
-    resampler_.run(crop.to, scale, region.left, width * std::max(bytes, bytes_),
+    const std::size_t row_bytes = width * std::max(bytes, bytes_);
+    check_bytes(image, region, resampler_.bytes(row_bytes));
+    image.reader->start(region, bytes_);
+    resampler_.run(crop.to, scale, region.left, row_bytes,
                    [&](std::uint8_t** rows, std::size_t count) { read(image, rows, count); });
+    image.reader->check();
     return header;
   }
 
   // Adds what was decoded of the low bytes to pixels that were decoded of the high bytes.
   void add_low_bytes(const image_view<float>& pixels) const noexcept;
 
-  // Starts to read rows with pixels of `bytes` bytes.
-  void start(const opened& image, const detail::resampler::region& region, std::size_t bytes,
-             const image_options& options, byte_of_pixel byte = byte_of_pixel::rounded);
+  // Chooses which pixels are read to become those of `bytes` bytes that are wanted.
+  void choose_pixels(const opened& image, std::size_t bytes, byte_of_pixel byte = byte_of_pixel::rounded);
+
+  // Refuses an image whose region takes too much memory to read, with `own` bytes for the result and for rows of it.
+  void check_bytes(const opened& image, const detail::resampler::region& region, std::uint64_t own) const;
+
+  // What the plan of a crop takes, which is much only where a PNG has few rows or columns of millions of pixels.
+  static std::uint64_t plan_bytes(std::size_t height, std::size_t width) noexcept {
+    return std::uint64_t{24} * (height + width);
+  }
 
   void read(const opened& image, std::uint8_t* const* rows, std::size_t count);
 
-  void read_pixels(const opened& image, std::span<std::uint8_t> pixels, const image_options& options);
+  void read_pixels(const opened& image, std::span<std::uint8_t> pixels);
 
-  // Plans which numbers become those of the result.
-  void start_numbers(const opened& image, const detail::axis_map& rows, const detail::axis_map& columns);
+  // Plans which numbers become those of the result, which takes `own` bytes.
+  void start_numbers(const opened& image, const detail::axis_map& rows, const detail::axis_map& columns,
+                     std::uint64_t own = 0);
 
   // Reads the numbers of the result's row y; y rises by 1 from call to call.
   void read_numbers(const opened& image, std::size_t y);

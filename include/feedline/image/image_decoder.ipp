@@ -13,7 +13,8 @@
 namespace feedline::inline FEEDLINE_ABI {
 
 FEEDLINE_INLINE image_decoder::opened::opened(image_decoder& decoder, std::span<const std::byte> file,
-                                              const image_options& options, bool as_numbers) {
+                                              const image_options& chosen, bool as_numbers)
+    : file_bytes(file.size()), options(chosen) {
   const auto begins = [file](std::string_view bytes, std::size_t at = 0) {
     return file.size() >= at + bytes.size() && std::memcmp(file.data() + at, bytes.data(), bytes.size()) == 0;
   };
@@ -46,8 +47,10 @@ FEEDLINE_INLINE tensor<std::uint8_t> image_decoder::decode(std::span<const std::
                                                            const image_options& options) {
   const opened image(*this, file, options);
   if (!image.reader) return jpeg_.decode(file, options);
+  choose_pixels(image, image.header.channels);
+  check_bytes(image, image.whole(), image.header.shape().count());
   tensor<std::uint8_t> pixels(image.header.shape());
-  read_pixels(image, {pixels.begin(), pixels.end()}, options);
+  read_pixels(image, {pixels.begin(), pixels.end()});
   return pixels;
 }
 
@@ -57,16 +60,17 @@ FEEDLINE_INLINE image_header image_decoder::decode_into(std::span<const std::byt
   const opened image(*this, file, options);
   if (!image.reader) return jpeg_.decode_into(file, pixels, options);
   detail::check_decode_into(detail::image_decoder_name, pixels.size(), image.header.shape());
-  read_pixels(image, pixels, options);
+  choose_pixels(image, image.header.channels);
+  check_bytes(image, image.whole(), 0);
+  read_pixels(image, pixels);
   return image.header;
 }
 
-FEEDLINE_INLINE void image_decoder::start(const opened& image, const detail::resampler::region& region,
-                                          std::size_t bytes, const image_options& options,
-                                          byte_of_pixel byte) {
+FEEDLINE_INLINE void image_decoder::choose_pixels(const opened& image, std::size_t bytes,
+                                                  byte_of_pixel byte) {
   const image_header& header = image.header;
   const bool is_gray = header.components <= 2 && !header.has_palette;
-  background_ = header.has_alpha && header.channels != 4 ? options.background : std::nullopt;
+  background_ = header.has_alpha && header.channels != 4 ? image.options.background : std::nullopt;
   if (background_ || bytes == 4) bytes_ = 4;
   else bytes_ = bytes == 1 && is_gray ? 1 : 3;
   if (bytes == bytes_) convert_ = nullptr;
@@ -76,7 +80,14 @@ FEEDLINE_INLINE void image_decoder::start(const opened& image, const detail::res
   if (is_wide_) bytes_ *= 2;
   byte_ = byte;
   width_ = image.stored_size().second;
-  image.reader->start(region, bytes_);
+}
+
+FEEDLINE_INLINE void image_decoder::check_bytes(const opened& image, const detail::resampler::region& region,
+                                                std::uint64_t own) const {
+  const std::uint64_t bytes = own + image.reader->needed_bytes(region, bytes_);
+  const std::string too_many =
+      detail::too_many_bytes("image_options", image.header, bytes, image.file_bytes, image.options);
+  if (!too_many.empty()) detail::fail_image(too_many);
 }
 
 FEEDLINE_INLINE void image_decoder::read(const opened& image, std::uint8_t* const* rows, std::size_t count) {
@@ -101,14 +112,12 @@ FEEDLINE_INLINE void image_decoder::add_low_bytes(const image_view<float>& pixel
       }
 }
 
-FEEDLINE_INLINE void image_decoder::read_pixels(const opened& image, std::span<std::uint8_t> pixels,
-                                                const image_options& options) {
+FEEDLINE_INLINE void image_decoder::read_pixels(const opened& image, std::span<std::uint8_t> pixels) {
   const image_header& header = image.header;
-  const auto [height, width] = image.stored_size();
-  start(image, {0, 0, height, width}, header.channels, options);
+  image.reader->start(image.whole(), bytes_);
   const image_view<std::uint8_t> upright = hwc_view(pixels, header.height, header.width, header.channels);
   detail::read_rows_into(detail::as_stored(upright, header.orientation),
-                         width * std::max(bytes_, header.channels), convert_ != nullptr, strip_,
+                         width_ * std::max(bytes_, header.channels), convert_ != nullptr, strip_,
                          [&](std::uint8_t** rows, std::size_t count) { read(image, rows, count); });
   image.reader->finish();
 }
@@ -117,12 +126,12 @@ FEEDLINE_INLINE tensor<std::uint16_t> image_decoder::decode_mask(std::span<const
                                                                  const image_options& options) {
   const opened image(*this, file, options, true);
   const auto [height, width] = image.stored_size();
-  tensor<std::uint16_t> mask(image.header.shape());
-  const image_view<std::uint16_t> to = detail::as_stored(hwc_view(mask), image.header.orientation);
   const auto axis = [](std::size_t length) {
     return detail::axis_map{0, static_cast<double>(length), length, 0, length};
   };
-  start_numbers(image, axis(height), axis(width));
+  start_numbers(image, axis(height), axis(width), sizeof(std::uint16_t) * image.header.shape().count());
+  tensor<std::uint16_t> mask(image.header.shape());
+  const image_view<std::uint16_t> to = detail::as_stored(hwc_view(mask), image.header.orientation);
   for (std::size_t y = 0; y < height; ++y) {
     read_numbers(image, y);
     for (std::size_t x = 0; x < width; ++x) to(y, x, 0) = numbers_[x];
@@ -132,16 +141,17 @@ FEEDLINE_INLINE tensor<std::uint16_t> image_decoder::decode_mask(std::span<const
 }
 
 FEEDLINE_INLINE void image_decoder::start_numbers(const opened& image, const detail::axis_map& rows,
-                                                  const detail::axis_map& columns) {
-  rows_.plan(rows, interpolation::nearest, false);
-  columns_.plan(columns, interpolation::nearest, false);
+                                                  const detail::axis_map& columns, std::uint64_t own) {
   bytes_ = image.header.bits == 16 ? 2 : 1;
   width_ = image.stored_size().second;
+  check_bytes(image, image.whole(), own + plan_bytes(image.header.height, image.header.width));
+  rows_.plan(rows, interpolation::nearest, false);
+  columns_.plan(columns, interpolation::nearest, false);
+  const detail::resampler::region region{rows_.begin(), columns_.begin(), rows_.end() - rows_.begin(),
+                                         columns_.end() - columns_.begin()};
   strip_.resize(std::max(strip_.size(), width_ * bytes_));
   numbers_.resize(columns_.size());
-  image.reader->start(
-      {rows_.begin(), columns_.begin(), rows_.end() - rows_.begin(), columns_.end() - columns_.begin()},
-      bytes_);
+  image.reader->start(region, bytes_);
   rows_read_ = rows_.begin();
 }
 

@@ -15,27 +15,36 @@ namespace feedline::inline FEEDLINE_ABI {
 /// green, blue and alpha, which is 255 where the file has none. Colours aren't multiplied by alpha.
 enum class pixel_color : std::uint8_t { rgb, gray, rgba };
 
-/// What to do with a damaged file: one that is cut off, has bits that no encoder writes, or has a header that doesn't fit
-/// its data. For a JPEG these are libjpeg's warnings; jpeg_decoder::warnings() counts those about a file that isn't refused.
+/// What to do with a damaged file: one that is cut off, has bits that no encoder writes, has a header that doesn't fit
+/// its data, or, if it is a PNG, has a chunk with a wrong checksum. For a JPEG these are libjpeg's warnings;
+/// jpeg_decoder::warnings() counts those about a file that isn't refused. JPEG and WebP have no checksums: where changed
+/// bytes are still valid codes, the image has other pixels and there is no error.
 enum class on_corrupt : std::uint8_t {
   fail, ///< throw image_error (for a JPEG jpeg_error)
   keep, ///< keep the decoded part; the rest is black, of a JPEG gray or smeared
-  /// Accept what loses no pixels, as other decoders do: in a JPEG up to 16 surplus bytes before a marker, an unknown
-  /// version of JFIF or Adobe marker, and parameters of a scan that its kind doesn't use. Throw for all else, such as a
-  /// file that is cut off.
+  /// Accept what loses no pixels, as other decoders do: in a JPEG a missing end mark, up to 16 surplus bytes before a
+  /// marker, an unknown version of JFIF or Adobe marker, and parameters of a scan that its kind doesn't use. Throw for all
+  /// else, such as a file that is cut off before its last pixel.
   keep_whole,
 };
 
 /// Options of image_decoder and jpeg_decoder.
 struct image_options {
   pixel_color color = pixel_color::rgb; ///< of the result
-  /// Turn the image upright as its EXIF data says. Off by default, as in torchvision and Pillow: annotations
-  /// made with those, such as boxes and masks, refer to the pixels as stored.
+  /// Turn the image upright as its EXIF data says or, where these have no orientation, its XMP data, as Pillow's
+  /// exif_transpose() does. Off by default, as in torchvision and Pillow: annotations made with those, such as boxes and
+  /// masks, refer to the pixels as stored.
   bool apply_orientation = false;
   feedline::on_corrupt on_corrupt = feedline::on_corrupt::fail; ///< what happens to a damaged file
-  /// Images with more pixels are refused before memory is allocated for them. Decoding allocates at most 4
-  /// bytes per pixel for the result, and 8 for the library. The default accepts photographs of the largest cameras.
+  /// Images with more pixels are refused before memory is allocated for them. The default accepts photographs of the
+  /// largest cameras.
   std::uint64_t max_pixels = std::uint64_t{1} << 28;
+  /// Images whose decoding would take more bytes of memory are refused before these are allocated, because a few bytes can
+  /// hold many pixels of one colour. Counted are the result of decode() and decode_mask(), and what a progressive JPEG, an
+  /// interlaced PNG or a WebP image needs for all of its pixels. A file may always take 64 times its size, which is enough
+  /// for photographs. Raise the limit for drawings and masks of more than 50 megapixels. A memory_plan doesn't know of
+  /// this memory: it is at most as much for each worker that decodes, and is freed after each image.
+  std::uint64_t max_bytes = std::uint64_t{1} << 29;
   /// JPEGs with more scans are refused, because each scan may cost as much time as a whole image. Encoders
   /// write a few dozen at most.
   int max_scans = 100;

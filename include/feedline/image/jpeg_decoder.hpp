@@ -57,6 +57,7 @@ class jpeg_decoder {
   tensor<std::uint8_t> decode(std::span<const std::byte> file, const jpeg_options& options = {}) {
     const idle_at_exit guard{*this};
     const jpeg_header header = start(file, options);
+    check_bytes(header, header.shape().count(), file.size(), options);
     tensor<std::uint8_t> pixels(header.shape());
     read_pixels(header, {pixels.begin(), pixels.end()});
     return pixels;
@@ -103,6 +104,7 @@ class jpeg_decoder {
     const detail::resampler::region region =
         resampler_.plan(crop.rows(state_.output_height, size), crop.columns(state_.output_width, size), bytes,
                         how.interpolation, how.antialias);
+    check_bytes(header, resampler_.bytes(row_bytes(bytes)), file.size(), options);
     if (open_segments(file, region, options.color, eighths)) {
       read_region(segments_.within(region), bytes, to, scale);
       if (!has_surplus()) return header;
@@ -131,6 +133,15 @@ class jpeg_decoder {
   };
 
   jpeg_header start(std::span<const std::byte> file, const jpeg_options& options);
+
+  // Refuses an image that takes too much memory to decode, with `own` bytes for the result or for rows of it.
+  void check_bytes(const jpeg_header& header, std::uint64_t own, std::size_t file_bytes,
+                   const jpeg_options& options) const;
+
+  // Of a row whose pixels become those of `bytes` bytes.
+  std::size_t row_bytes(std::size_t bytes) const noexcept {
+    return std::size_t{state_.output_width} * std::max(bytes, output_components());
+  }
 
   // A damaged file that lacks tables must not use those of the image before.
   void clear_tables() noexcept;
@@ -195,10 +206,10 @@ class jpeg_decoder {
       else detail::choose_columns(state_, left, width);
       detail::skip_rows(state_, top, strip_);
     });
-    const std::size_t row_bytes = std::size_t{state_.output_width} * std::max(bytes, output_components());
-    resampler_.run(to, scale, region.left - left, row_bytes, [this](std::uint8_t** rows, std::size_t count) {
-      errors_.run(who, [=, this] { read_rows(rows, count); });
-    });
+    resampler_.run(to, scale, region.left - left, row_bytes(bytes),
+                   [this](std::uint8_t** rows, std::size_t count) {
+                     errors_.run(who, [=, this] { read_rows(rows, count); });
+                   });
   }
 
   static constexpr int exif_marker = JPEG_APP0 + 1;

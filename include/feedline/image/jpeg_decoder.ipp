@@ -2,8 +2,14 @@
 #pragma once
 #include <feedline/image/jpeg_decoder.hpp>
 
+#include <cstring>
 #include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+
+#include <feedline/image/detail/image_reader.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
@@ -13,6 +19,7 @@ FEEDLINE_INLINE jpeg_header jpeg_decoder::decode_into(std::span<const std::byte>
   const idle_at_exit guard{*this};
   const jpeg_header header = start(file, options);
   detail::check_decode_into(who, pixels.size(), header.shape());
+  check_bytes(header, 0, file.size(), options);
   read_pixels(header, pixels);
   return header;
 }
@@ -44,6 +51,14 @@ FEEDLINE_INLINE jpeg_header jpeg_decoder::start(std::span<const std::byte> file,
   return header;
 }
 
+FEEDLINE_INLINE void jpeg_decoder::check_bytes(const jpeg_header& header, std::uint64_t own,
+                                               std::size_t file_bytes, const jpeg_options& options) const {
+  const std::uint64_t bytes =
+      own + (detail::has_several_scans(state_) ? detail::coefficient_bytes(state_) : 0);
+  const std::string too_many = detail::too_many_bytes("jpeg_options", header, bytes, file_bytes, options);
+  if (!too_many.empty()) throw jpeg_error(who + (": " + too_many));
+}
+
 FEEDLINE_INLINE void jpeg_decoder::clear_tables() noexcept {
   std::fill(std::begin(state_.quant_tbl_ptrs), std::end(state_.quant_tbl_ptrs), nullptr);
   std::fill(std::begin(state_.dc_huff_tbl_ptrs), std::end(state_.dc_huff_tbl_ptrs), nullptr);
@@ -69,19 +84,22 @@ FEEDLINE_INLINE void jpeg_decoder::choose_colors(pixel_color color) {
 }
 
 FEEDLINE_INLINE exif_orientation jpeg_decoder::stored_orientation() const noexcept {
-  for (auto* marker = state_.marker_list; marker != nullptr; marker = marker->next)
-    if (const auto found = read_exif_orientation(std::as_bytes(std::span(marker->data, marker->data_length))))
-      return *found;
-  return exif_orientation::upright;
+  constexpr std::string_view xmp("http://ns.adobe.com/xap/1.0/\0", 29);
+  std::optional<exif_orientation> by_xmp;
+  for (auto* marker = state_.marker_list; marker != nullptr; marker = marker->next) {
+    const auto payload = std::as_bytes(std::span(marker->data, marker->data_length));
+    if (const auto found = read_exif_orientation(payload)) return *found;
+    if (payload.size() >= xmp.size() && std::memcmp(payload.data(), xmp.data(), xmp.size()) == 0)
+      by_xmp = detail::read_xmp_orientation(payload);
+  }
+  return by_xmp.value_or(exif_orientation::upright);
 }
 
 FEEDLINE_INLINE void jpeg_decoder::read_pixels(const jpeg_header& header, std::span<std::uint8_t> pixels) {
   const image_view<std::uint8_t> upright = hwc_view(pixels, header.height, header.width, header.channels);
-  const std::size_t row_bytes =
-      std::size_t{state_.output_width} * std::max(header.channels, output_components());
   errors_.run(who, [this] { jpeg_start_decompress(&state_); });
-  detail::read_rows_into(detail::as_stored(upright, header.orientation), row_bytes, convert_ != nullptr,
-                         strip_, [this](std::uint8_t** rows, std::size_t count) {
+  detail::read_rows_into(detail::as_stored(upright, header.orientation), row_bytes(header.channels),
+                         convert_ != nullptr, strip_, [this](std::uint8_t** rows, std::size_t count) {
                            errors_.run(who, [=, this] { read_rows(rows, count); });
                          });
   // Reads on to the end marker, which finds a file that is cut off after its last row.

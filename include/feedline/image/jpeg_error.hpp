@@ -46,11 +46,12 @@ class libjpeg_errors : public jpeg_error_mgr, public jumping_errors<jpeg_error> 
     return static_cast<libjpeg_errors&>(*codec->err);
   }
 
-  /// For callbacks: counts a warning, which ends the step if warnings are errors.
-  void warn(const char* message, bool is_harmless = false) noexcept {
+  /// For callbacks: counts a warning, which ends the step if warnings are errors. `accepted_by` is the value of on_corrupt
+  /// that the advice names.
+  void warn(const char* message, bool is_harmless = false, const char* accepted_by = "keep") noexcept {
     ++num_warnings;
     if (!fails(is_harmless)) return;
-    if (advice_) fail("%s%s%s", message, advice_, is_harmless ? "keep_whole" : "keep");
+    if (advice_) fail("%s%s%s", message, advice_, accepted_by);
     fail("%s", message);
   }
 

@@ -18,7 +18,7 @@ FEEDLINE_INLINE libjpeg_errors::libjpeg_errors() noexcept {
     const bool harmless = is_harmless(codec->err->msg_code, codec->err->msg_parm.i[0]);
     char message[JMSG_LENGTH_MAX] = "";
     if (of(codec).fails(harmless)) codec->err->format_message(codec, message);
-    of(codec).warn(message, harmless);
+    of(codec).warn(message, harmless, harmless ? "keep_whole" : "keep");
   };
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include <feedline/image/detail/image_reader.hpp>
 #include <feedline/image/detail/jpeg_markers.hpp>
 #include <feedline/image/detail/restart_segments.hpp>
 
@@ -23,6 +24,10 @@ FEEDLINE_INLINE void jpeg_coefficients::open(std::span<const std::byte> file) {
     jpeg_read_header(&state_, TRUE);
   });
   check_jpeg_size(who_, state_, limits.max_pixels);
+  const image_header header{.height = state_.image_height, .width = state_.image_width};
+  const std::string too_many =
+      too_many_bytes("jpeg_options", header, coefficient_bytes(state_), file.size(), limits);
+  if (!too_many.empty()) throw jpeg_error(who_ + (": " + too_many));
 }
 
 FEEDLINE_INLINE std::span<const std::byte> jpeg_coefficients::rest() const noexcept {

@@ -13,8 +13,8 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 
 inline constexpr const char* image_decoder_name = "feedline::image_decoder";
 
-/// Reads the rows of one image after another: open(), start(), read() until all rows are read, finish() for a whole image,
-/// and close(), also after an error. Throws image_error.
+/// Reads the rows of one image after another: open(), start(), read() until all rows of the region are read, finish() for a
+/// whole image or check() for a part, and close(), also after an error. Throws image_error.
 class image_reader {
  public:
   virtual ~image_reader() = default;
@@ -23,6 +23,9 @@ class image_reader {
   /// a number for each pixel.
   virtual image_header open(std::span<const std::byte> file, const image_options& options,
                             bool as_numbers) = 0;
+
+  /// The most memory that start() and read() will take for the same arguments.
+  virtual std::uint64_t needed_bytes(const resampler::region& region, std::size_t bytes) const = 0;
 
   /// Starts to decode at least these rows and columns. A pixel has 4 bytes, red, green, blue and alpha; 3 bytes, without
   /// alpha; 1 byte, gray; twice as many for an image of 16 bits, the high byte first; or, as a number, 1 or 2 bytes in the
@@ -35,11 +38,18 @@ class image_reader {
   /// Reads on to the end of the file, to find one that is cut off after its last row.
   virtual void finish() = 0;
 
+  /// Finds damage of the data that the rows depend on, as far as the format has checksums for these.
+  virtual void check() = 0;
+
   virtual void close() noexcept = 0;
 };
 
 /// Refuses an image that has more pixels than image_options::max_pixels.
 void check_image_pixels(const image_header& header, const image_options& options);
+
+/// Why an image is refused whose decoding takes that many bytes, with image_options::max_bytes. Empty if it isn't.
+std::string too_many_bytes(const char* options_name, const image_header& header, std::uint64_t bytes,
+                           std::size_t file_bytes, const image_options& options);
 
 [[noreturn]] void fail_image(const std::string& what);
 

@@ -35,12 +35,11 @@ class jpeg_memory_source : public jpeg_source_mgr {
   bool next_piece() noexcept;
 
   // Where warnings are kept, this end marker makes libjpeg finish with the data that it has.
-  static void end_of_file(j_decompress_ptr codec) {
-    static constexpr JOCTET end_marker[] = {0xff, JPEG_EOI};
-    libjpeg_errors::of(codec).warn("Premature end of JPEG file");
-    codec->src->next_input_byte = end_marker;
-    codec->src->bytes_in_buffer = sizeof end_marker;
-  }
+  static void end_of_file(j_decompress_ptr codec) noexcept;
+
+  // Whether only the end mark may be missing: the last scan has begun. libjpeg, which reads ahead, warns when it needs a
+  // code that is missing, unless they are arithmetic codes.
+  static bool may_have_all_pixels(const jpeg_decompress_struct& state) noexcept;
 
   std::span<const std::span<const std::byte>> pieces_; // after this one
   bool has_any_restart_ = false;
@@ -67,6 +66,14 @@ void check_jpeg_begin(const char* who, std::span<const std::byte> file);
 /// Refuses an image whose samples don't have 8 bits or that has more than `max_pixels`, and limits libjpeg's memory to
 /// what an image of that size needs. `state` has read the header.
 void check_jpeg_size(const char* who, jpeg_decompress_struct& state, std::uint64_t max_pixels);
+
+/// Whether libjpeg keeps the coefficients of the whole image, because they come in several scans.
+inline bool has_several_scans(const jpeg_decompress_struct& state) noexcept {
+  return state.progressive_mode != FALSE || state.comps_in_scan < state.num_components;
+}
+
+/// The memory for the coefficients of the whole image.
+std::uint64_t coefficient_bytes(const jpeg_decompress_struct& state) noexcept;
 
 /// Whether libjpeg smooths blocks, because scans are missing that would complete their coefficients.
 bool smooths_blocks(const jpeg_decompress_struct& state) noexcept;

@@ -35,6 +35,23 @@ FEEDLINE_INLINE jpeg_memory_source::jpeg_memory_source() noexcept : jpeg_source_
   term_source = [](j_decompress_ptr) {};
 }
 
+FEEDLINE_INLINE void jpeg_memory_source::end_of_file(j_decompress_ptr codec) noexcept {
+  static constexpr JOCTET end_marker[] = {0xff, JPEG_EOI};
+  constexpr const char* either = "keep_whole if only its end mark is missing, or else to on_corrupt::keep";
+  const bool is_harmless = may_have_all_pixels(*codec);
+  libjpeg_errors::of(codec).warn("Premature end of JPEG file", is_harmless, is_harmless ? either : "keep");
+  codec->src->next_input_byte = end_marker;
+  codec->src->bytes_in_buffer = sizeof end_marker;
+}
+
+FEEDLINE_INLINE bool jpeg_memory_source::may_have_all_pixels(const jpeg_decompress_struct& state) noexcept {
+  if (state.input_scan_number == 0 || state.arith_code || smooths_blocks(state)) return false;
+  for (int i = 0; i < state.num_components; ++i)
+    if (!state.comp_info[i].quant_table)
+      return false; // it is kept when the first scan of the component begins
+  return true;
+}
+
 FEEDLINE_INLINE bool jpeg_memory_source::next_piece() noexcept {
   while (!pieces_.empty()) {
     const auto piece = pieces_.front();
@@ -68,6 +85,20 @@ FEEDLINE_INLINE void check_jpeg_size(const char* who, jpeg_decompress_struct& st
   constexpr std::uint64_t margin = std::uint64_t{1} << 26;
   state.mem->max_memory_to_use =
       static_cast<long>(max_pixels < (unlimited - margin) / 8 ? 8 * max_pixels + margin : unlimited);
+}
+
+FEEDLINE_INLINE std::uint64_t coefficient_bytes(const jpeg_decompress_struct& state) noexcept {
+  const auto whole_mcus = [](JDIMENSION blocks, int factor) {
+    const auto f = static_cast<std::uint64_t>(factor);
+    return (blocks + f - 1) / f * f;
+  };
+  std::uint64_t blocks = 0;
+  for (int i = 0; i < state.num_components; ++i) {
+    const jpeg_component_info& c = state.comp_info[i];
+    blocks +=
+        whole_mcus(c.width_in_blocks, c.h_samp_factor) * whole_mcus(c.height_in_blocks, c.v_samp_factor);
+  }
+  return blocks * sizeof(JBLOCK);
 }
 
 FEEDLINE_INLINE bool smooths_blocks(const jpeg_decompress_struct& state) noexcept {

@@ -78,7 +78,8 @@ template <class Read>
 void read_rows_into(const image_view<std::uint8_t>& to, std::size_t row_bytes, bool converts,
                     std::vector<std::uint8_t>& strip, Read read) {
   const bool in_place = !converts && to.column_step == static_cast<std::ptrdiff_t>(to.channels);
-  if (!in_place && strip.size() < strip_rows * row_bytes) strip.resize(strip_rows * row_bytes);
+  const std::size_t most = std::min(strip_rows, to.height) * row_bytes;
+  if (!in_place && strip.size() < most) strip.resize(most);
   for (std::size_t y = 0; y < to.height; y += strip_rows) {
     const std::size_t count = std::min(strip_rows, to.height - y);
     std::array<std::uint8_t*, strip_rows> rows;

@@ -6,14 +6,19 @@
 #include <feedline/image/detail/image_reader.hpp>
 
 #ifdef FEEDLINE_IMAGE_PNG
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <png.h>
+#include <zlib.h>
 
 #include <feedline/image/detail/image_memory.hpp>
 #include <feedline/image/image_error.hpp>
@@ -22,6 +27,27 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 #ifdef FEEDLINE_IMAGE_PNG
+/// A chunk of a PNG: the size of its payload, its name, the payload and a checksum of name and payload.
+struct png_chunk {
+  /// The chunk that begins there, or nullopt if the file ends within it.
+  static std::optional<png_chunk> at(std::span<const std::byte> file, std::size_t begin) noexcept {
+    const auto size = tiff_reader{file, true}.number(begin, 4);
+    if (!size || file.size() - begin < 12 || *size > file.size() - begin - 12) return {};
+    return png_chunk{file.subspan(begin, 12 + std::size_t{*size})};
+  }
+
+  std::string_view name() const noexcept { return {reinterpret_cast<const char*>(bytes.data()) + 4, 4}; }
+
+  std::span<const std::byte> payload() const noexcept { return bytes.subspan(8, bytes.size() - 12); }
+
+  bool has_right_checksum() const noexcept {
+    const auto* const from = reinterpret_cast<const Bytef*>(bytes.data()) + 4;
+    return ::crc32_z(0, from, bytes.size() - 8) == tiff_reader{bytes, true}.number(bytes.size() - 4, 4);
+  }
+
+  std::span<const std::byte> bytes;
+};
+
 /// libpng has a new codec for each image, whose memory is reused.
 class png_reader final : public image_reader {
  public:
@@ -32,7 +58,7 @@ class png_reader final : public image_reader {
   ~png_reader() override { close(); }
 
   image_header open(std::span<const std::byte> file, const image_options& options, bool as_numbers) override {
-    rest_ = file;
+    file_ = rest_ = file;
     as_numbers_ = as_numbers;
     keeps_ = options.on_corrupt == on_corrupt::keep && !as_numbers;
     is_broken_ = false;
@@ -46,10 +72,9 @@ class png_reader final : public image_reader {
       png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX); // max_pixels is checked below
       if (keeps_)
         png_set_compression_buffer_size(png_, 64); // of a file that is cut off, fewer bytes are lost
+      // Otherwise transparency with a wrong checksum would be left out.
+      if (!keeps_) png_set_crc_action(png_, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
       png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1); // all that don't change pixels
-      if (options.apply_orientation)
-        png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_AS_DEFAULT,
-                                    reinterpret_cast<png_const_bytep>("eXIf"), 1);
       png_read_info(png_, info_);
     });
     const int type = png_get_color_type(png_, info_);
@@ -57,7 +82,8 @@ class png_reader final : public image_reader {
                         .width = png_get_image_width(png_, info_),
                         .components = png_get_channels(png_, info_),
                         .progressive = png_get_interlace_type(png_, info_) != PNG_INTERLACE_NONE,
-                        .orientation = stored_orientation(),
+                        .orientation =
+                            options.apply_orientation ? stored_orientation() : exif_orientation::upright,
                         .format = image_format::png,
                         .bits = png_get_bit_depth(png_, info_)};
     header.has_palette = type == PNG_COLOR_TYPE_PALETTE;
@@ -72,6 +98,12 @@ class png_reader final : public image_reader {
       fail_image("the file is cut off: its " + std::to_string(file.size()) + " bytes can't hold " +
                  std::to_string(header.width) + " x " + std::to_string(header.height) + " pixels");
     return header;
+  }
+
+  std::uint64_t needed_bytes(const resampler::region&, std::size_t bytes) const override {
+    const std::uint64_t width = png_get_image_width(png_, info_), height = png_get_image_height(png_, info_);
+    const bool is_interlaced = png_get_interlace_type(png_, info_) != PNG_INTERLACE_NONE;
+    return 2 * 8 * width + (is_interlaced ? bytes * width * height : 0); // libpng keeps two rows
   }
 
   void start(const resampler::region& region, std::size_t bytes) override {
@@ -116,6 +148,18 @@ class png_reader final : public image_reader {
     decode([this] { png_read_end(png_, nullptr); });
   }
 
+  // libpng has checked all chunks but the one that it is in, which may hold data that the rows depend on.
+  void check() override {
+    if (keeps_) return;
+    const std::size_t read = file_.size() - rest_.size();
+    for (std::size_t at = first_chunk; at < read;) {
+      const auto chunk = png_chunk::at(file_, at);
+      if (!chunk) fail_image("the file is cut off");
+      if (at + chunk->bytes.size() > read) check(*chunk);
+      at += chunk->bytes.size();
+    }
+  }
+
   void close() noexcept override {
     png_destroy_read_struct(&png_, &info_, nullptr);
     memory_.free_all();
@@ -143,11 +187,52 @@ class png_reader final : public image_reader {
     rest = rest.subspan(count);
   }
 
-  exif_orientation stored_orientation() noexcept {
-    png_bytep block = nullptr;
-    png_uint_32 size = 0;
-    if (png_get_eXIf_1(png_, info_, &size, &block) == 0) return exif_orientation::upright;
-    return read_tiff_orientation(std::as_bytes(std::span(block, size))).value_or(exif_orientation::upright);
+  static constexpr std::size_t first_chunk = 8;
+
+  void check(const png_chunk& chunk) const {
+    if (!chunk.has_right_checksum())
+      fail_image(std::string(chunk.name()) + ": the checksum of the chunk at byte " +
+                 std::to_string(chunk.bytes.data() - file_.data()) + " is wrong");
+  }
+
+  // Chunks with metadata stand before the pixels or after them.
+  exif_orientation stored_orientation() const {
+    std::optional<exif_orientation> by_exif, by_xmp;
+    std::size_t at = first_chunk;
+    while (const auto chunk = png_chunk::at(file_, at)) {
+      at += chunk->bytes.size();
+      const bool is_exif = chunk->name() == "eXIf";
+      if (!is_exif && chunk->name() != "iTXt") continue;
+      if (!keeps_) check(*chunk);
+      else if (!chunk->has_right_checksum()) continue;
+      if (is_exif) by_exif = read_tiff_orientation(chunk->payload());
+      else if (const auto packet = xmp_packet(chunk->payload())) by_xmp = read_xmp_orientation(*packet);
+    }
+    return by_exif ? *by_exif : by_xmp.value_or(exif_orientation::upright);
+  }
+
+  // A text with the key of XMP: flags of its compression, its language and the key in this language stand before it.
+  static std::optional<std::vector<std::byte>> xmp_packet(std::span<const std::byte> text) {
+    constexpr std::string_view key("XML:com.adobe.xmp\0", 18);
+    if (text.size() < key.size() + 2 || std::memcmp(text.data(), key.data(), key.size()) != 0) return {};
+    const bool is_compressed = text[key.size()] != std::byte{0};
+    auto at = text.begin() + static_cast<std::ptrdiff_t>(key.size()) + 2;
+    for (int i = 0; i < 2; ++i) {
+      at = std::find(at, text.end(), std::byte{0});
+      if (at == text.end()) return {};
+      ++at;
+    }
+    std::vector<std::byte> packet(at, text.end());
+    if (!is_compressed) return packet;
+    constexpr std::size_t enough = std::size_t{1} << 20; // a file could hold a thousand times its size
+    std::vector<std::byte> longer(enough);
+    uLongf size = enough;
+    const int status =
+        ::uncompress(reinterpret_cast<Bytef*>(longer.data()), &size,
+                     reinterpret_cast<const Bytef*>(packet.data()), static_cast<uLong>(packet.size()));
+    if (status != Z_OK && status != Z_BUF_ERROR) return {};
+    longer.resize(size);
+    return longer;
   }
 
   // Called inside a step of errors_.
@@ -177,7 +262,7 @@ class png_reader final : public image_reader {
   jumping_errors<image_error> errors_;
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
-  std::span<const std::byte> rest_; // of the file
+  std::span<const std::byte> file_, rest_; // which libpng hasn't read
   bool as_numbers_ = false, keeps_ = false, is_broken_ = false;
   std::size_t pitch_ = 0;            // bytes from row to row
   std::size_t next_ = 0;             // row to read

@@ -32,6 +32,12 @@ class resampler {
   region plan(const axis_map& rows, const axis_map& columns, std::size_t channels, interpolation kind,
               bool antialias);
 
+  /// The memory that run() takes for rows of `row_bytes` bytes.
+  std::uint64_t bytes(std::size_t row_bytes) const noexcept {
+    return std::uint64_t{rows_in_ring()} * pitch_of(row_bytes) +
+           sizeof(std::int16_t) * region_.width * channels_;
+  }
+
   /// Fills the view, which has the planned size. `read(rows, count)` writes the region's next `count` rows to
   /// the addresses in the array `rows`. Each of these rows has `row_bytes` bytes; the region begins at its
   /// pixel `lead`.
@@ -41,8 +47,8 @@ class resampler {
     const bool is_mirrored = to.column_step < 0;
     const image_view<T> line = is_mirrored ? to.mirrored() : to;
     const std::size_t elements = region_.width * channels_;
-    pitch_ = padded_row(row_bytes) + row_block;
-    ring_rows_ = rows_.widest() + strip_rows;
+    pitch_ = pitch_of(row_bytes);
+    ring_rows_ = rows_in_ring();
     grow(ring_, pitch_ * ring_rows_);
     grow(sums_,
          padded_row(elements) + 4 * (columns_.widest() + taps_in_group)); // taps of weight 0 are read too
@@ -77,6 +83,10 @@ class resampler {
   static void grow(Vector& v, std::size_t size) {
     if (v.size() < size) v.resize(size);
   }
+
+  static std::size_t pitch_of(std::size_t row_bytes) noexcept { return padded_row(row_bytes) + row_block; }
+
+  std::size_t rows_in_ring() const noexcept { return rows_.widest() + std::min(strip_rows, region_.height); }
 
   std::uint8_t* row(std::size_t y) noexcept { return ring_.data() + y % ring_rows_ * pitch_; }
 
