@@ -397,6 +397,33 @@ TEST_CASE("an OGG file with a missing or damaged page is refused") {
   CHECK(decoded(damaged, keeping).size() > 50'000);
 }
 
+TEST_CASE("of the damaged bytes of a FLAC or OGG file a part notices those that its samples depend on") {
+  const auto samples = tone(20'000);
+  const fl::audio_range part{7000, 3000};
+  fl::audio_decoder decoder;
+  const auto part_of = [&](const bytes& file) {
+    const auto clip = decoder.decode_range(file, [&](const fl::audio_header&) { return part; });
+    return std::vector<float>(clip.samples.begin(), clip.samples.end());
+  };
+  for (const int format : {flac, vorbis}) {
+    INFO(std::hex << format);
+    const auto file = write_sound(format, samples, 1, 16000);
+    const auto right = part_of(file);
+    std::size_t wrong = 0, refused = 0;
+    for (std::size_t at = format == flac ? 42 : 0; at < file.size(); at += 61) {
+      auto damaged = file;
+      damaged[at] ^= std::byte{4};
+      try {
+        wrong += !equal(part_of(damaged), right);
+      } catch (const fl::audio_error&) {
+        ++refused;
+      }
+    }
+    CHECK(wrong == 0);
+    CHECK(refused > 50);
+  }
+}
+
 TEST_CASE("an OGG file of damaged pages is refused without a checksum of each") {
   // Each page may have 65,307 bytes, and the next one begins 7 bytes later.
   bytes pages;

@@ -53,6 +53,9 @@ namespace feedline::inline FEEDLINE_ABI {
 ///          - for a row with a null where Row has no std::optional, with damaged data, or a time that the
 ///            std::chrono type can't hold; the next row follows;
 ///          - for a damaged or cut off file, after all complete record batches before the damage
+///
+///          The format has no checksums, but LZ4 and ZSTD may have them, which are compared for the columns that are
+///          read: elsewhere a changed byte may give another value without an error
 /// Stops:   immediately, also while it waits for a pipe
 /// Example: `struct clip { std::span<const std::byte> audio; std::optional<std::int64_t> label; };`
 ///          `arrow_rows<clip>("digits-*.arrow", {"audio.bytes", "label"}) | map([](const auto& row) {

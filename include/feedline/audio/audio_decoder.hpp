@@ -42,6 +42,9 @@ struct audio_options {
 /// cut off or damaged, or whose header contradicts its data. An OGG stream whose last page has no end-of-stream
 /// mark counts as cut off. If the data of an MP3 or FLAC file, or of a WAV file that was never closed, are more
 /// than the header says, their length counts. The decoder stays usable.
+///
+/// The checksums of FLAC are compared for all blocks that are decoded, those of OGG for the whole file. The other formats
+/// have none, or seldom (MP3): there a changed byte may give other samples without an error.
 class audio_decoder {
  public:
   /// The header of the clip that decode() returns. (Decodes the file if only that finds the length.)

@@ -20,7 +20,8 @@ std::unique_ptr<text_stream> open_zstd(std::span<const std::byte> begin, compres
 
 /// Opens zstd files: their frames, one after another. Skippable frames are left out. A frame whose window is larger than
 /// 128 MiB, as of `zstd --ultra --long=28`, is an error, and so are data that are cut off, damaged, or don't match their
-/// checksum; then the contents end with the last complete part before.
+/// checksum; then the contents end with the last complete part before. The checksum stands at the end of a frame, so it is
+/// compared after the lines or samples before it were delivered, and not in a run that ends earlier.
 ///
 /// Example: `lines("corpus/*.jsonl.zst", {.decompress = {unzstd_stream}})`
 ///          `tar_samples("photos-*.tar.zst", {.decompress = {unzstd_stream}})`

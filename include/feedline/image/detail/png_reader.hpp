@@ -63,7 +63,7 @@ class png_reader final : public image_reader {
     keeps_ = options.on_corrupt == on_corrupt::keep && !as_numbers;
     is_broken_ = false;
     all_rows_ = nullptr;
-    errors_.run(image_decoder_name, [this, &options] {
+    errors_.run(image_decoder_name, [this] {
       png_ =
           png_create_read_struct_2(PNG_LIBPNG_VER_STRING, this, on_error, on_warning, this, take, give_back);
       if (png_) info_ = png_create_info_struct(png_);
