@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -88,6 +89,36 @@ TEST_CASE("uniform() and chance() respect their ranges and probabilities") {
   CHECK(heads / 100'000.0 == Approx(0.25).margin(0.01));
   CHECK_FALSE(r.chance(0));
   CHECK(r.chance(1));
+}
+
+TEST_CASE("uniform() stays below its upper bound, however close or far the lower one is") {
+  const std::array<std::pair<double, double>, 9> ranges{{{1e15, 1e15 + 1},
+                                                         {1e9, 1e9 + 1e-6},
+                                                         {-1e15 - 1, -1e15},
+                                                         {-1e-300, 0},
+                                                         {-5e-324, 5e-324},
+                                                         {1, std::nextafter(1, 2)},
+                                                         {-1, std::nextafter(-1, 0)},
+                                                         {-1.7e308, 1.7e308},
+                                                         {0.1, 0.3}}};
+  random_generator r(11);
+  for (const auto& [low, high] : ranges) {
+    double sum = 0;
+    for (int i = 0; i < 20'000; ++i) {
+      const double x = r.uniform(low, high);
+      REQUIRE(x >= low);
+      REQUIRE(x < high);
+      sum += x / 20'000;
+    }
+    CHECK(sum == Approx(low / 2 + high / 2).margin(std::abs(high / 50 - low / 50) + 1e-300));
+  }
+  CHECK(r.uniform(2, 2) == 2);
+  random_generator before(5), after(5);
+  for (int i = 0; i < 1000; ++i) { // the numbers of earlier versions
+    const double u = before.uniform();
+    CHECK(after.uniform(-3, 5) == -3 + 8 * u);
+  }
+  CHECK(before() == after());
 }
 
 TEST_CASE("shuffle_range produces each order of four items equally often") {

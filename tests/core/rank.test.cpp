@@ -47,9 +47,17 @@ class environment {
   }
 
  private:
-  static constexpr const char* all[] = {
-      "RANK",     "WORLD_SIZE",   "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK",
-      "PMI_SIZE", "SLURM_PROCID", "SLURM_NTASKS",         "SLURM_STEP_NUM_TASKS"};
+  static constexpr const char* all[] = {"RANK",
+                                        "WORLD_SIZE",
+                                        "OMPI_COMM_WORLD_RANK",
+                                        "OMPI_COMM_WORLD_SIZE",
+                                        "PMI_RANK",
+                                        "PMI_SIZE",
+                                        "SLURM_PROCID",
+                                        "SLURM_NTASKS",
+                                        "SLURM_STEP_NUM_TASKS",
+                                        "SLURM_STEP_ID",
+                                        "GROUP_WORLD_SIZE"};
 };
 
 using mapping = std::function<int(int)>;
@@ -155,17 +163,20 @@ void check_changing_ranks(const Make& make, int tries) {
 TEST_CASE("The launcher's variables set the rank") {
   const auto found = [](const std::vector<std::pair<const char*, const char*>>& variables) {
     const environment e(variables);
-    return to_string(fl::rank::from_environment());
+    return to_string(
+        fl::rank::from_environment([](const std::string& sentence) { FAIL("unexpected: " << sentence); }));
   };
   CHECK(found({}) == "rank 0 of 1, from the default: no launcher has set another");
   CHECK(found({{"RANK", "3"}, {"WORLD_SIZE", "8"}}) == "rank 3 of 8, from torchrun's RANK and WORLD_SIZE");
   CHECK(found({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"SLURM_PROCID", "5"}}) ==
         "rank 0 of 2, from Open MPI's OMPI_COMM_WORLD_RANK and …_SIZE");
   CHECK(found({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}) == "rank 1 of 2, from MPICH's PMI_RANK and PMI_SIZE");
-  CHECK(found({{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_NTASKS", "9"}}) ==
-        "rank 1 of 4, from Slurm's SLURM_PROCID and SLURM_STEP_NUM_TASKS");
-  CHECK(found({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "9"}}) ==
-        "rank 1 of 9, from Slurm's SLURM_PROCID and SLURM_NTASKS");
+  CHECK(found({{"SLURM_PROCID", "1"},
+               {"SLURM_STEP_NUM_TASKS", "4"},
+               {"SLURM_STEP_ID", "0"},
+               {"SLURM_NTASKS", "9"}}) == "rank 1 of 4, from Slurm's SLURM_PROCID and SLURM_STEP_NUM_TASKS");
+  CHECK(found({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}) ==
+        "rank 0 of 1, from the default: no launcher has set another");
   CHECK(throws_saying<std::invalid_argument>(
       "there is no rank 8 of 8, from torchrun's RANK and WORLD_SIZE: ranks count from 0", [&] {
         found({{"RANK", "8"}, {"WORLD_SIZE", "8"}});
@@ -175,6 +186,55 @@ TEST_CASE("The launcher's variables set the rank") {
         std::string("the environment's RANK is \"") + bad + "\", which is not a number", [&] {
           found({{"RANK", bad}, {"WORLD_SIZE", "8"}});
         }));
+}
+
+TEST_CASE("Variables of a launcher that are ignored are noticed, unless it has started the one that counts") {
+  using variables = std::vector<std::pair<const char*, const char*>>;
+  const auto noticed = [](const variables& all, const std::string& rank) {
+    const environment e(all);
+    std::string notice;
+    CHECK(to_string(fl::rank::from_environment([&](const std::string& sentence) {
+            notice = sentence;
+          })).starts_with(rank));
+    return notice;
+  };
+  const auto with = [](variables all, const variables& more) {
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  // A batch script without srun.
+  const std::string batch =
+      noticed({{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}, "rank 0 of 1");
+  CHECK(batch.find("it ignores, Slurm's 4 tasks, as this process isn't in a step (use srun") !=
+        std::string::npos);
+  CHECK(noticed({{"SLURM_NTASKS", "4"}}, "rank 0 of 1") == batch); // salloc
+  const variables slurm{
+      {"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "4"}};
+  CHECK(noticed(slurm, "rank 1 of 2").empty());
+
+  // One launcher has started the other, or the script has set its variables from the other's.
+  const variables torchrun{{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"GROUP_WORLD_SIZE", "2"}};
+  CHECK(noticed(with(torchrun, slurm), "rank 3 of 8").empty());
+  CHECK(noticed(with({{"RANK", "1"}, {"WORLD_SIZE", "2"}}, slurm), "rank 1 of 2").empty());
+  const variables open_mpi{{"OMPI_COMM_WORLD_RANK", "5"}, {"OMPI_COMM_WORLD_SIZE", "8"}};
+  CHECK(noticed(with(open_mpi, slurm), "rank 5 of 8").empty());
+  CHECK(noticed(with(open_mpi, {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}), "rank 5 of 8").empty());
+
+  // A program that a rank has started inherits the rank's variables.
+  const std::string inside = noticed(with(torchrun, {{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}}), "rank 3 of 8");
+  CHECK(inside == "feedline: this process is rank 3 of 8, from torchrun's RANK and WORLD_SIZE. The "
+                  "environment also has, and "
+                  "it ignores, rank 1 of 4, from MPICH's PMI_RANK and PMI_SIZE. If that is wrong, unset the "
+                  "variables that "
+                  "aren't meant for this process");
+  CHECK(noticed(with(open_mpi, {{"PMI_RANK", "1"}, {"PMI_SIZE", "8"}}), "rank 5 of 8").find("rank 1 of 8") !=
+        std::string::npos);
+  CHECK(noticed(with({{"RANK", "0"}, {"WORLD_SIZE", "1"}}, open_mpi), "rank 0 of 1").find("rank 5 of 8") !=
+        std::string::npos);
+
+  // Half of a pair.
+  CHECK(noticed({{"WORLD_SIZE", "8"}}, "rank 0 of 1").find("WORLD_SIZE without RANK") != std::string::npos);
+  CHECK(noticed({{"PMI_RANK", "1"}}, "rank 0 of 1").find("PMI_RANK without PMI_SIZE") != std::string::npos);
 }
 
 TEST_CASE("A rank beyond the world size is refused") {
@@ -333,6 +393,108 @@ TEST_CASE("In finite mode another number of ranks can finish an epoch") {
     CHECK(often.size() == 60);
     for (const auto& [n, times] : often) CHECK(times == 1);
   }
+}
+
+TEST_CASE("A rank with fewer samples knows that the others have no more either, and a finished run has "
+          "nothing left") {
+  const watchdog guard("unequal ends");
+  const auto make = [](std::size_t batch) {
+    return fl::from(iota(5)) | fl::global_shuffle() | fl::batch(batch);
+  };
+  const auto rank_of = [](std::uint32_t number, std::uint32_t of) {
+    return fl::rank{.number = number, .world_size = of, .remainder = fl::remainder::keep};
+  };
+  for (const std::uint32_t keeper : {0u, 1u})
+    for (const std::uint32_t of : {1u, 2u, 3u})
+      for (std::uint32_t r = 0; r < of; ++r) {
+        auto loader = make(3).finite({.rank = rank_of(keeper, 2)});
+        REQUIRE(loader.next()); // 3 of 3 samples, or 2 of 2
+        CHECK_FALSE(make(6 / of).finite({.rank = rank_of(r, of), .resume = loader.checkpoint()}).next());
+        REQUIRE_FALSE(loader.next());
+        CHECK_FALSE(make(6 / of).finite({.rank = rank_of(r, of), .resume = loader.checkpoint()}).next());
+      }
+
+  // A full last batch: rank 0 has one more, unless rank 1 has seen the end.
+  auto loader = make(2).finite({.rank = rank_of(1, 2)});
+  REQUIRE(loader.next());
+  CHECK(make(4).finite({.resume = loader.checkpoint()}).next().value().size() == 1);
+  REQUIRE_FALSE(loader.next());
+  CHECK_FALSE(make(4).finite({.resume = loader.checkpoint()}).next());
+}
+
+TEST_CASE("Ranks that had unequal numbers of batches in an epoch are not equally far in the next one") {
+  const watchdog guard("unequal epochs");
+  const auto make = [](std::size_t batch) {
+    return fl::from(iota(5)) | fl::global_shuffle() | fl::batch(batch);
+  };
+  const fl::rank second{.number = 1, .world_size = 2, .remainder = fl::remainder::keep};
+  auto loader = make(2).finite({.epochs = 3, .rank = second}); // a batch of each epoch, rank 0 has two
+  REQUIRE(loader.next());
+  CHECK(make(4).finite({.epochs = 3, .resume = loader.checkpoint()}).next().value().size() == 1);
+  REQUIRE(loader.next());
+  for (int resumed = 0; resumed < 2; ++resumed) {
+    const auto state = fl::checkpoint::from_bytes(loader.checkpoint().to_bytes());
+    CHECK(throws_saying<std::invalid_argument>("with remainder::keep the ranks have had unequal numbers of "
+                                               "items in an epoch, so they are not equally far: resume "
+                                               "each rank from its own checkpoint",
+                                               [&] { make(4).finite({.epochs = 3, .resume = state}); }));
+    loader = make(2).finite({.epochs = 3, .rank = second, .resume = state}); // itself
+  }
+  CHECK(loader.next());
+  CHECK_FALSE(loader.next());
+}
+
+TEST_CASE("One rank continues several and several continue one, whatever the remainder") {
+  const watchdog guard("to and from one rank");
+  const auto make = [](std::size_t batch) {
+    return fl::from(iota(50)) | fl::global_shuffle() | fl::batch(batch);
+  };
+  for (const fl::remainder rest : {fl::remainder::drop, fl::remainder::wrap, fl::remainder::keep})
+    for (const auto& [before, after] : {std::pair{1u, 4u}, {4u, 1u}, {2u, 4u}}) {
+      INFO(before << " to " << after << ", " << static_cast<int>(rest));
+      std::map<int, int> often;
+      std::optional<fl::checkpoint> from;
+      for (std::uint32_t r = 0; r < before; ++r) {
+        auto loader = make(8 / before).finite({.seed = 3, .rank = {r, before, rest}});
+        for (int step = 0; step < 2; ++step)
+          for (const auto b = loader.next(); const int n : b->values()) ++often[n];
+        from = loader.checkpoint();
+      }
+      for (std::uint32_t r = 0; r < after; ++r)
+        for (const auto& b : batches_of(make(8 / after).finite({.rank = {r, after, rest}, .resume = from})))
+          for (const int n : b) ++often[n];
+      std::size_t all = 0;
+      for (const auto& [n, times] : often) all += static_cast<std::size_t>(times);
+      CHECK(often.size() == (rest == fl::remainder::drop ? 50 / after * after : 50));
+      CHECK(all == (rest == fl::remainder::keep   ? 50
+                    : rest == fl::remainder::drop ? 50 / after * after
+                                                  : (50 + after - 1) / after * after));
+    }
+  auto loader = make(4).finite({.rank = {1, 2, fl::remainder::wrap}});
+  CHECK(throws_saying<std::invalid_argument>(
+      "its ranks had remainder::wrap, here they have remainder::keep", [&] {
+        make(4).finite({.rank = {1, 2, fl::remainder::keep}, .resume = loader.checkpoint()});
+      }));
+}
+
+TEST_CASE("Other ranks are refused for their stages before a size is named") {
+  const auto windows = [](std::size_t size) {
+    return fl::from(std::vector(20, std::vector(10, 1))) | fl::global_shuffle() | fl::windows(4) |
+           fl::batch(size);
+  };
+  auto loader = windows(4).infinite({.rank = {0, 2}});
+  REQUIRE(loader.next());
+  for (const std::size_t size : {2u, 4u})
+    CHECK(throws_saying<std::invalid_argument>(
+        "it was taken on rank 0 of 2, this is rank 0 of 4: other ranks can continue only if map, tap and "
+        "batch are the "
+        "only stages after global_shuffle()",
+        [&] {
+          windows(size).infinite({.rank = {0, 4}, .resume = loader.checkpoint()});
+        }));
+  CHECK(throws_saying<std::invalid_argument>("its size was 4, here it is 2", [&] {
+    windows(2).infinite({.rank = {0, 2}, .resume = loader.checkpoint()});
+  }));
 }
 
 TEST_CASE("In infinite mode ranks share streams without a remainder, epoch after epoch") {

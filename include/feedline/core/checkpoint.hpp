@@ -57,7 +57,8 @@ struct checkpoint_state {
   run_identity run;
   failed_before failed;
   std::uint64_t digest = 0;
-  snapshot at; // with a section for the caller
+  snapshot at;           // with a section for the caller
+  bool is_common = true; // see elastic_place
 };
 
 class byte_writer;

@@ -2,16 +2,13 @@
 #pragma once
 #include <feedline/core/loader.hpp>
 
-#include <optional>
 #include <stdexcept>
 #include <utility>
 
-#include <feedline/core/run/elastic.hpp>
 #include <feedline/core/run/failure_list.hpp>
 #include <feedline/core/run/metrics_collector.hpp>
 #include <feedline/core/run/run_link.hpp>
 #include <feedline/core/run/waiting_for.hpp>
-#include <feedline/core/snapshot/snapshot.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
@@ -82,9 +79,7 @@ FEEDLINE_INLINE checkpoint run_handle::checkpoint() const {
     throw std::logic_error(
         "feedline: a run with unordered workers or stages, a queue that drops samples or a live "
         "source can't be resumed");
-  std::optional<detail::snapshot> exact;
-  if (detail::comes_once(run.options())) exact = run.snapshot_behind(owned_->at.last, owned_->at.last_failed);
-  return owned_->at.checkpoint(std::move(exact));
+  return owned_->at.checkpoint();
 }
 
 FEEDLINE_INLINE void run_handle::refuse_spent() const {

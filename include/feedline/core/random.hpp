@@ -2,6 +2,7 @@
 #pragma once
 // Keyed randomness: every decision is a function of a key, so that it is the same on every thread, standard
 // library and platform.
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -71,14 +72,25 @@ class random_generator {
   /// A number in [0, 1), a multiple of 2^-53.
   constexpr double uniform() noexcept { return static_cast<double>((*this)() >> 11) * 0x1p-53; }
 
-  /// A number in [low, high).
-  constexpr double uniform(double low, double high) noexcept { return low + (high - low) * uniform(); }
+  /// A number in [low, high), which must be finite; `low` if both are equal.
+  constexpr double uniform(double low, double high) noexcept {
+    const double u = uniform(), width = high - low;
+    const double x = width <= std::numeric_limits<double>::max() ? low + width * u : low * (1 - u) + high * u;
+    return x < high || !(low < high) ? x : before(high); // rounding may reach `high`
+  }
 
   /// True with that probability.
   constexpr bool chance(double probability) noexcept { return uniform() < probability; }
 
  private:
   __extension__ using wide = unsigned __int128;
+
+  // The greatest number below x.
+  static constexpr double before(double x) noexcept {
+    if (x == 0) return -std::numeric_limits<double>::denorm_min();
+    const auto bits = std::bit_cast<std::uint64_t>(x);
+    return std::bit_cast<double>(x > 0 ? bits - 1 : bits + 1);
+  }
 
   std::uint64_t state_;
 };

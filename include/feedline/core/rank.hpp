@@ -2,10 +2,9 @@
 #pragma once
 // This process's share of a data set, where several processes train on it together.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
-#include <string_view>
 
+#include <feedline/core/callback.hpp>
 #include <feedline/detail/given_size.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -37,10 +36,12 @@ struct rank {
   /// Whether it is the only rank.
   bool is_alone() const noexcept { return world_size == 1; }
 
-  /// The rank that the launcher of this process has set: torchrun, Open MPI, MPICH (Hydra) or Slurm, tried in
-  /// this order; without any, rank 0 of 1. Throws std::invalid_argument if the values aren't numbers, or the
-  /// rank isn't below the world size.
-  static rank from_environment();
+  /// The rank that the launcher of this process has set: torchrun, Open MPI, MPICH (Hydra) or, in a step that srun has started,
+  /// Slurm, tried in this order; without any, rank 0 of 1. `on_notice` receives a sentence if variables of a launcher are there
+  /// and ignored: of a Slurm job without a step, or of a launcher that contradicts the one before it; by default it goes to
+  /// stderr. A program that a rank starts inherits the variables and takes itself for that rank: unset them, or don't call this
+  /// function. Throws std::invalid_argument if the values aren't numbers, or the rank isn't below the world size.
+  static rank from_environment(const callback<std::string>& on_notice = {});
 
   /// Throws std::invalid_argument unless `number` is below `world_size`.
   void check() const;
@@ -50,9 +51,6 @@ struct rank {
     std::string text = "rank " + detail::size_text(r.number) + " of " + detail::size_text(r.world_size);
     return r.found_in ? text + ", from " + r.found_in : text;
   }
-
- private:
-  static std::uint32_t value(const char* name, std::string_view text);
 };
 
 } // namespace feedline::inline FEEDLINE_ABI

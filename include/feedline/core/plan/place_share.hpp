@@ -20,6 +20,11 @@ struct place_share {
     return place < places ? place : place % places; // wraps around
   }
 
+  /// The position of a sample of this rank, before it wrapped around, from the one in the epoch's order.
+  std::uint64_t before_wrap(std::uint64_t place) const noexcept {
+    return place >= first && (place - first) % step == 0 ? place : first + (size - 1) * step;
+  }
+
   /// The first position in the next epoch's order, so that ranks continue without a gap.
   std::uint64_t next_first() const noexcept { return first + size * step - places; }
 

@@ -53,8 +53,7 @@ struct delivery {
     return is_here ? queue_status::success : fetch(longest);
   }
 
-  /// `exact`: the snapshot after the last sample, if that sample alone determines the position.
-  feedline::checkpoint checkpoint(std::optional<snapshot> exact) const;
+  feedline::checkpoint checkpoint() const;
 
   /// Counts a batch of these samples, which was taken. Returns how long it was ready.
   std::chrono::nanoseconds count_batch(const sample_ids& ids) noexcept;

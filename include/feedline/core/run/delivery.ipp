@@ -10,6 +10,7 @@
 
 #include <feedline/core/metrics.hpp>
 #include <feedline/core/options.hpp>
+#include <feedline/core/run/elastic.hpp>
 #include <feedline/core/run/failure_list.hpp>
 #include <feedline/core/run/metrics_collector.hpp>
 #include <feedline/core/source.hpp>
@@ -129,12 +130,14 @@ FEEDLINE_INLINE queue_status delivery::ended() {
   return queue_status::closed;
 }
 
-FEEDLINE_INLINE checkpoint delivery::checkpoint(std::optional<snapshot> exact) const {
+FEEDLINE_INLINE checkpoint delivery::checkpoint() const {
   const auto place = input.now();
   const auto& [before, since] = place;
-  checkpoint_state s{run.identity(*before), failures->samples(), digest.value(), *before};
-  const bool is_exact = exact.has_value();
-  if (is_exact) s.at = *std::move(exact);
+  const bool has_ended = spent && !run.stopped();
+  elastic_place exact = run.place_behind(last, last_failed, epoch_of(*before) + since.epochs, has_ended);
+  checkpoint_state s{run.identity(*before), failures->samples(), digest.value(), *before, exact.is_common};
+  const bool is_exact = exact.at.has_value();
+  if (is_exact) s.at = *std::move(exact.at);
   s.at.held.leave_run();
   if (s.at.words.empty()) s.at.words.push_back(run.segments().size());
   write_section(s.at, [&](state_writer& writer) {

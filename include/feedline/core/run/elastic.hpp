@@ -6,9 +6,12 @@
 #include <optional>
 
 #include <feedline/core/checkpoint.hpp>
+#include <feedline/core/epoch.hpp>
 #include <feedline/core/options.hpp>
+#include <feedline/core/plan/place_share.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/rank.hpp>
+#include <feedline/core/run/progress.hpp>
 #include <feedline/core/run/run_type.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/snapshot/snapshot.hpp>
@@ -30,17 +33,34 @@ consteval bool is_elastic(types<Stages...>) {
 /// A snapshot of a run whose next sample is at position `first` of the epoch's order.
 snapshot snapshot_at(std::uint64_t epoch, std::uint64_t first, std::size_t segments);
 
-/// Whether no sample appears twice in an epoch, so that a sample determines a position.
-inline bool comes_once(const run_options& options) {
-  return options.rank.is_alone() || options.rank.remainder != remainder::wrap ||
-         options.epochs == run_options::for_ever;
-}
+/// What a checkpoint of one rank says, given that all ranks have delivered equally many items.
+struct elastic_place {
+  std::optional<snapshot> at; ///< where this rank continues; nothing if its samples don't determine that
+  bool is_common = true;      ///< whether all ranks continue at one position of the epoch's order
+};
 
-/// The snapshot of a run that delivered `last` last and left out `failed` last, which may be further on than
-/// `last`. Nothing if it can't be determined.
-std::optional<snapshot> snapshot_behind(const source_type& type, const void* source,
-                                        const run_options& options, const sample_id& last,
-                                        const std::optional<sample_id>& failed, std::size_t segments);
+/// A run that has begun at `begin`, as all of its ranks have.
+struct elastic_run {
+  const run_type& type;
+  const void* source;
+  const composed_stages& stages;
+  const run_options& options;
+  source_place begin;
+
+  /// The run has delivered `last` last and left out `failed` last, which may be further on than `last`. `epoch`: of the
+  /// consumer, if nothing was delivered. `ended`: the consumer has reached the end.
+  elastic_place place_behind(const sample_id& last, const std::optional<sample_id>& failed,
+                             std::uint64_t epoch, bool ended) const;
+
+ private:
+  static constexpr std::uint64_t no_last_epoch = ~std::uint64_t{0};
+
+  std::uint64_t last_epoch() const noexcept;
+  feedline::epoch epoch_of(std::uint64_t number, std::uint32_t rank) const;
+  place_share share_of(std::uint64_t epoch, std::uint32_t rank) const;
+  std::uint64_t items_of(std::uint64_t samples, bool drains = true) const;
+  bool counts_items() const noexcept;
+};
 
 /// Where this rank continues, given that all ranks of the earlier run were equally far. Nothing if they can't
 /// have been there.

@@ -39,6 +39,7 @@ class cpu_budget;
 class run_plan;
 class stage_outcomes;
 class worker_pool;
+struct elastic_place;
 
 /// A segment of a run, with its threads.
 struct segment_record {
@@ -73,9 +74,9 @@ class pipeline_run {
   /// Ends the stream of a live source: what it has yielded is delivered. Throws std::logic_error if the source isn't live.
   void close();
 
-  /// The snapshot of a run that delivered `last` last and left out `failed` last. Nothing if these don't determine it.
-  std::optional<snapshot> snapshot_behind(const sample_id& last,
-                                          const std::optional<sample_id>& failed) const;
+  /// See elastic_run::place_behind(). Says nothing of runs that another rank can't continue.
+  elastic_place place_behind(const sample_id& last, const std::optional<sample_id>& failed,
+                             std::uint64_t epoch, bool ended) const;
 
   const void* source() const noexcept { return source_.get(); }
 
@@ -180,7 +181,11 @@ class pipeline_run {
   void check_same_run(const run_identity& earlier) const;
   std::string difference_of_stage(const run_identity& earlier, std::size_t number) const;
   void check_data(const run_identity& earlier); // none of it is missing
+  std::string difference_of_ranks(const run_identity& earlier) const;
   void resume_on_other_rank(const checkpoint_state& earlier);
+
+  // Where this rank begins.
+  source_place begin() const;
 
   // Restores the progress of a serial segment, if there is an earlier run. The rest of the reader is the state of its parts.
   state_reader resume_progress(std::size_t segment, segment_progress& progress) const;

@@ -260,11 +260,9 @@ FEEDLINE_INLINE chain_parts<packer_parts> pipeline_run::parts(std::size_t segmen
 }
 
 FEEDLINE_INLINE void pipeline_run::attach_dealer() {
-  segment_progress begin(0, options_.rank, options_.first_epoch.value_or(0));
-  resume_progress(0, begin);
   static_cast<dealer&>(*queues_[0])
       .attach(type_.source, source(), options_, context_, places_[0], segments_[0].workers[0]->stages[0],
-              begin.source);
+              begin());
 }
 
 FEEDLINE_INLINE void pipeline_run::start() {
@@ -324,10 +322,20 @@ FEEDLINE_INLINE void pipeline_run::read_held() {
   }
 }
 
-FEEDLINE_INLINE std::optional<snapshot>
-pipeline_run::snapshot_behind(const sample_id& last, const std::optional<sample_id>& failed) const {
-  if (!type_.is_elastic) return std::nullopt;
-  return detail::snapshot_behind(type_.source, source(), options_, last, failed, segments_.size());
+FEEDLINE_INLINE elastic_place pipeline_run::place_behind(const sample_id& last,
+                                                         const std::optional<sample_id>& failed,
+                                                         std::uint64_t epoch, bool ended) const {
+  if (!type_.is_elastic) return {};
+  elastic_place place =
+      elastic_run{type_, source(), composed_, options_, begin()}.place_behind(last, failed, epoch, ended);
+  place.is_common &= !options_.resume || options_.resume->state().is_common;
+  return place;
+}
+
+FEEDLINE_INLINE source_place pipeline_run::begin() const {
+  segment_progress at(0, options_.rank, options_.first_epoch.value_or(0));
+  resume_progress(0, at);
+  return at.source;
 }
 
 FEEDLINE_INLINE std::uint32_t pipeline_run::fingerprint(std::uint64_t extent,
@@ -379,18 +387,19 @@ FEEDLINE_INLINE void pipeline_run::check_ranks() const {
                                 "for others: use infinite() or remainder::keep");
 }
 
+FEEDLINE_INLINE std::string pipeline_run::difference_of_ranks(const run_identity& earlier) const {
+  return "it was taken on " + to_string(rank{earlier.rank, earlier.ranks}) + ", this is " +
+         to_string(options_.rank);
+}
+
 FEEDLINE_INLINE void pipeline_run::resume_on_other_rank(const checkpoint_state& earlier) {
-  const std::string ranks = "it was taken on " + to_string(rank{earlier.run.rank, earlier.run.ranks}) +
-                            ", this is " + to_string(options_.rank);
-  // Ranks that delivered equally many items have taken equally many samples.
-  bool take_equally_many = type_.is_elastic;
-  for (const stage_facts& stage : plan_->stages()) take_equally_many &= stage.traits.data_independent_count;
-  if (!take_equally_many)
-    refuse(
-        ranks +
-        ": other ranks can continue only if map, tap and batch are the only stages after global_shuffle()");
+  const std::string ranks = difference_of_ranks(earlier.run);
   if (earlier.failed.count() > 0)
     refuse(ranks + ", and because of skipped failures the ranks are not equally far");
+  if (!earlier.is_common)
+    refuse(ranks +
+           ", and with remainder::keep the ranks have had unequal numbers of items in an epoch, so they are "
+           "not equally far: resume each rank from its own checkpoint, with the same world size");
   const auto at = snapshot_of_other_rank(type_.source, source(), options_, earlier, type_.segments.size());
   if (!at) refuse(ranks + ", and the position is known only for that rank");
   resume_at(*at);
@@ -549,11 +558,25 @@ FEEDLINE_INLINE void pipeline_run::check_same_run(const run_identity& earlier) c
     refuse(std::string("its ranks divided ") + (earlier.by_sample ? "the samples" : "the files") +
            ", here they divide " + (identity_.by_sample ? "the samples" : "the files") +
            " (rank::by_sample)");
-  if (earlier.remainder != identity_.remainder) refuse("its ranks treated the remainder differently");
+  const auto name_of = [](remainder r) {
+    return r == remainder::drop ? "drop" : r == remainder::wrap ? "wrap" : "keep";
+  };
+  if (earlier.ranks > 1 && identity_.ranks > 1 && earlier.remainder != identity_.remainder)
+    refuse(std::string("its ranks had remainder::") + name_of(earlier.remainder) +
+           ", here they have remainder::" + name_of(identity_.remainder));
   if (earlier.seed != identity_.seed)
     refuse("it was taken from a run with seed " + std::to_string(earlier.seed) + ", this one has " +
            std::to_string(identity_.seed) +
            (earlier.rank != identity_.rank ? ": all ranks must have the same seed" : ""));
+  if (earlier.rank != identity_.rank || earlier.ranks != identity_.ranks) {
+    // Ranks that delivered equally many items have taken equally many samples.
+    bool take_equally_many = type_.is_elastic;
+    for (const stage_facts& stage : plan_->stages()) take_equally_many &= stage.traits.data_independent_count;
+    if (!take_equally_many)
+      refuse(difference_of_ranks(earlier) +
+             ": other ranks can continue only if map, tap and batch are the only stages after "
+             "global_shuffle()");
+  }
   if (earlier.stages.size() != identity_.stages.size())
     refuse("its pipeline has " + std::to_string(earlier.stages.size() - 1) + " stages, this one has " +
            std::to_string(identity_.stages.size() - 1));

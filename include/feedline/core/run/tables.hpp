@@ -96,7 +96,10 @@ consteval source_type type_of_source() {
       Source own(as<Source>(source));
       own.start_epoch(e);
       std::uint64_t last = 0;
-      for (const std::uint64_t index : indices) last = std::max(last, own.number_of(index));
+      for (const std::uint64_t index : indices) {
+        const std::uint64_t place = own.number_of(index);
+        last = std::max(last, e.rank.remainder == remainder::wrap ? own.share().before_wrap(place) : place);
+      }
       return last;
     };
   }

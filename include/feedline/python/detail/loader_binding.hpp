@@ -406,7 +406,7 @@ void define_constructor_with(const std::tuple<Option...>*, py::class_<Class, Hol
             throw py::value_error("rank and world_size belong together");
           feedline::rank& rank = chosen.options.run.rank;
           rank = chosen.rank ? feedline::rank{*chosen.rank, *chosen.world_size}
-                             : feedline::rank::from_environment();
+                             : feedline::rank::from_environment(chosen.options.run.on_notice);
           rank.remainder = chosen.remainder;
           rank.by_sample = chosen.by_sample;
           rank.check();
