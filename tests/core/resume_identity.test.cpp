@@ -14,6 +14,7 @@
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/throws_saying.hpp"
 
 namespace fl = feedline;
 using namespace feedline::test;
@@ -187,6 +188,79 @@ TEST_CASE("A checkpoint is refused if a parameter differs, and accepted otherwis
     CHECK_FALSE(r.refuses(false));
     CHECK(r.refuses(true));
   }
+}
+
+TEST_CASE(
+    "What determines a source's samples is named with its value before and now, and the data isn't blamed") {
+  const temporary_folder folder;
+  const std::string file = folder.write("a", std::string(64, 'a'));
+  const auto all = fl::from(count_to(3));
+  const auto many = fl::from(count_to(40));
+  const auto says = [](const std::string& why, const auto& make, const auto& one, const auto& other) {
+    const auto taken = fl::checkpoint::from_bytes(make(one).infinite().checkpoint().to_bytes());
+    make(one).infinite({.resume = taken});
+    return throws_saying<std::invalid_argument>("feedline: can't resume from this checkpoint: " + why,
+                                                [&] { make(other).infinite({.resume = taken}); });
+  };
+  const auto drawn = [&](double w) {
+    return all | fl::with_replacement({.weights = {1, 2, w}, .samples = 100});
+  };
+  CHECK(says("with_replacement.weights was 1, 2, 3, here it is 1, 2, 0.1", drawn, 3, 0.1));
+  CHECK(says(
+      "with_replacement.samples was 100, here it is all",
+      [&](int n) {
+        return all | fl::with_replacement({.samples = static_cast<std::uint64_t>(n)}) | fl::batch(2);
+      },
+      100, 0));
+  CHECK(says(
+      "with_replacement.weights was 1, 1, 1, 1, 1, 1, 1, 1, … (40 weights, checksum ",
+      [&](double w) {
+        std::vector<double> weights(40, 1.0);
+        weights[30] = w;
+        return many | fl::with_replacement({.weights = weights}) | fl::batch(2);
+      },
+      1.0, 2.0));
+  CHECK(says(
+      "its source had no further option, here it has with_replacement.weights: 1, 2, 3",
+      [&](bool weighted) {
+        return all | fl::with_replacement(
+                         {.weights = weighted ? std::vector<double>{1, 2, 3} : std::vector<double>()});
+      },
+      false, true));
+  CHECK(says(
+      "mix.weights was 3, 1, here it is 4, 1",
+      [&](double w) { return fl::mix(fl::weighted(all, w), fl::weighted(many, 1)) | fl::batch(2); }, 3, 4));
+  CHECK(says(
+      "mix.when_one_ends was stop, here it is repeat",
+      [&](fl::when_one_ends when) {
+        return fl::mix(fl::weighted(all, 1), fl::weighted(many, 1), fl::mix_options{when}) | fl::batch(2);
+      },
+      fl::when_one_ends::stop, fl::when_one_ends::repeat));
+  CHECK(says(
+      "with_replacement.weights was 1, 2, 3, here it is 1, 2, 4",
+      [&](double w) { return fl::mix(fl::weighted(many, 1), fl::weighted(drawn(w), 1)) | fl::batch(2); }, 3,
+      4));
+  CHECK(says(
+      "with_replacement.weights was 1, 2, 3, here it is 1, 2, 4",
+      [&](double w) { return fl::concat(many, drawn(w)) | fl::batch(2); }, 3, 4));
+  CHECK(says(
+      "the number of files of interleave was 2, here it is 3",
+      [&](int n) { return fl::lines({file}) | fl::interleave(static_cast<std::size_t>(n)); }, 2, 3));
+  CHECK(says(
+      "the size of records was 4, here it is 8",
+      [&](int n) { return fl::records({file}, static_cast<std::size_t>(n)) | fl::global_shuffle(); }, 4, 8));
+  CHECK(says(
+      "the stages after from was map `a`, here it is map `b`",
+      [&](const char* name) {
+        return fl::concat(all | fl::map([](int n) { return n; }, fl::name{name}), many) | fl::batch(2);
+      },
+      "a", "b"));
+  CHECK(says(
+      "the data set of from has changed since the checkpoint",
+      [&](int n) {
+        return fl::from(std::vector{1, 2, n}) | fl::global_shuffle() | fl::batch(2);
+      },
+      3, 4));
 }
 
 TEST_CASE("A checkpoint is refused if the run's options differ") {

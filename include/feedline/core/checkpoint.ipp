@@ -103,7 +103,12 @@ FEEDLINE_INLINE std::vector<std::byte> checkpoint::to_bytes() const {
   const bool is_alone = run.ranks == 1;
   out.number((run.for_ever ? 1u : 0u) | (run.several_epochs ? 2u : 0u) | (is_alone ? 4u : 0u) |
              (run.old_extent_until > 0 ? 8u : 0u) | (run.first_epoch ? 16u : 0u) |
-             (run.by_sample ? 32u : 0u) | (state_.is_common ? 0u : 64u));
+             (run.by_sample ? 32u : 0u) | (state_.is_common ? 0u : 64u) |
+             (run.parameters.empty() ? 0u : 128u));
+  if (!run.parameters.empty()) {
+    out.number(run.parameters.size());
+    for (const char c : run.parameters) out.fixed(static_cast<unsigned char>(c), 1);
+  }
   if (run.first_epoch) out.number(*run.first_epoch);
   out.fixed(run.seed, 8);
   out.number(run.stages.size());
@@ -156,6 +161,8 @@ FEEDLINE_INLINE checkpoint checkpoint::from_bytes(std::span<const std::byte> byt
   run.several_epochs = (flags & 2) != 0;
   run.by_sample = (flags & 32) != 0;
   state.is_common = (flags & 64) == 0;
+  if ((flags & 128) != 0)
+    for (const std::byte b : in.take(in.number())) run.parameters += std::to_integer<char>(b);
   if ((flags & 16) != 0) run.first_epoch = static_cast<std::uint32_t>(in.number());
   run.seed = in.fixed(8);
   for (std::size_t n = in.count(); n > 0; --n) {

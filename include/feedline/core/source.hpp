@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -70,6 +72,8 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 /// - `std::uint64_t extent() const` and `std::uint64_t fingerprint(std::uint64_t extent) const`: the number
 ///   of its files or elements, and a hash that identifies the first `extent` of them. It may take a stop token too, if it
 ///   may wait;
+/// - `std::string parameters() const`: the options, other than the data, that determine what it yields, as "name: value" joined
+///   by "; ". A run refuses a checkpoint with others, and names both values;
 /// - `std::optional<std::size_t> max_item_bytes() const`: the most bytes that a sample takes with everything
 ///   it owns, or nothing if unknown; for a memory_budget where the samples' type doesn't determine it;
 /// - `std::size_t items_held() const` and `std::size_t bytes_held() const`: the most samples that it keeps, and the
@@ -196,6 +200,22 @@ std::uint64_t fingerprint_of(const S& source, std::uint64_t extent, const std::s
   else if constexpr (requires { source.fingerprint(extent); }) return source.fingerprint(extent);
   else return 0;
 }
+
+/// Its parameters as text; empty: it has none.
+template <class S>
+std::string parameters_of(const S& source) {
+  if constexpr (requires { source.parameters(); }) return source.parameters();
+  else return {};
+}
+
+/// Adds parameters to a text of them.
+void add_parameters(std::string& to, const std::string& more);
+
+/// "with_replacement.weights: 1, 2, 3"; of many weights only the first, their number and a hash of all.
+std::string text_of_weights(const char* option, std::span<const double> weights);
+
+/// Says which of these parameters differ first: "mix.weights was 3, 1, here it is 4, 1".
+std::string difference_of_parameters(std::string_view before, std::string_view now);
 
 /// Why the server that a source reads from doesn't answer now; empty if it does.
 template <class S>

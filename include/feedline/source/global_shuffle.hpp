@@ -14,6 +14,8 @@ struct permutations {
   permutation operator()(std::uint64_t places, std::uint64_t key) const { return {places, key}; }
 
   static constexpr std::uint64_t fingerprint() noexcept { return 0; }
+
+  static std::string parameters() { return {}; }
 };
 
 } // namespace detail

@@ -94,6 +94,12 @@ class interleaved_source {
     return key(at_once_, fingerprint_of(source_, extent, stop));
   }
 
+  std::string parameters() const {
+    std::string all = parameters_of(source_);
+    add_parameters(all, "the number of files of interleave: " + size_text(at_once_));
+    return all;
+  }
+
   std::string outage() const { return outage_of(source_); }
 
   std::string origin(std::uint64_t index) const { return origin_of(source_, index); }

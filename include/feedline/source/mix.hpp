@@ -163,6 +163,18 @@ class mix_source : public source_of_parts<mixed_part<Sources>...> {
         parts_);
   }
 
+  std::string parameters() const {
+    std::array<double, count> weights;
+    for_each_part(parts_, [&](const auto& part, std::size_t number) { weights[number] = part.weight; });
+    constexpr const char* names[] = {"stop", "continue_with_others", "repeat"};
+    std::string all = text_of_weights("mix.weights", weights);
+    if (options_.when_one_ends)
+      add_parameters(all,
+                     std::string("mix.when_one_ends: ") + names[static_cast<int>(*options_.when_one_ends)]);
+    add_parameters(all, base::parameters());
+    return all;
+  }
+
   std::uint64_t fingerprint(std::uint64_t, const std::stop_token& stop = {}) const {
     const auto chosen = options_.when_one_ends ? static_cast<int>(*options_.when_one_ends) : -1;
     return key(chosen, this->fingerprint_of_parts(count, stop));

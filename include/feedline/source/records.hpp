@@ -123,6 +123,12 @@ class records_source {
 
   std::uint64_t fingerprint(std::uint64_t extent) const { return key(files_.fingerprint(extent), size_); }
 
+  std::string parameters() const
+    requires(!requires { typename Read::copies_bytes; })
+  {
+    return "the size of records: " + size_text(size_);
+  }
+
   std::optional<std::size_t> max_item_bytes() const noexcept { return sizeof(value) + size_; }
 
   indexed_records<Read> indexed() const {

@@ -50,7 +50,10 @@ class draws_with_replacement {
 
   std::uint64_t fingerprint() const noexcept;
 
+  const std::string& parameters() const noexcept { return parameters_; }
+
  private:
+  std::string parameters_;
   std::uint64_t samples_;
   std::shared_ptr<const std::vector<std::uint64_t>> ends_; // null: no weights
 };

@@ -21,6 +21,7 @@ FEEDLINE_INLINE weighted_draws::weighted_draws(std::uint64_t places, std::uint64
 FEEDLINE_INLINE draws_with_replacement::draws_with_replacement(const with_replacement_options& o)
     : samples_(o.samples) {
   refuse_negative(samples_, "feedline::with_replacement: the number of samples");
+  parameters_ = "with_replacement.samples: " + (samples_ == 0 ? "all" : std::to_string(samples_));
   if (o.weights.empty()) return;
   double largest = 0;
   for (const double weight : o.weights) {
@@ -38,6 +39,7 @@ FEEDLINE_INLINE draws_with_replacement::draws_with_replacement(const with_replac
   for (const double weight : o.weights)
     ends.push_back(end += static_cast<std::uint64_t>(weight / largest * unit));
   ends_ = std::make_shared<const std::vector<std::uint64_t>>(std::move(ends));
+  add_parameters(parameters_, text_of_weights("with_replacement.weights", o.weights));
 }
 
 FEEDLINE_INLINE weighted_draws draws_with_replacement::operator()(std::uint64_t places,

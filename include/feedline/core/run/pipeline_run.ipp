@@ -356,6 +356,7 @@ FEEDLINE_INLINE void pipeline_run::identify() {
   identity_.for_ever = options_.epochs == run_options::for_ever;
   identity_.several_epochs = options_.epochs != 1;
   identity_.first_epoch = options_.first_epoch;
+  identity_.parameters = type_.source.parameters(source());
   identity_.extent = type_.source.extent(source());
   identity_.rank = options_.rank.number;
   identity_.ranks = options_.rank.world_size;
@@ -423,7 +424,7 @@ FEEDLINE_INLINE void pipeline_run::check_data(const run_identity& earlier) {
   if (earlier.data != run_identity::unknown_data &&
       fingerprint(earlier.extent, context_.stop) != earlier.data)
     refuse("the data set of " + places_[0].name +
-           " has changed since the checkpoint: a file was replaced or removed");
+           " has changed since the checkpoint: a file was replaced or removed, or is read in another way");
   if (extent == earlier.extent) {
     options_.old_extent = earlier.old_extent;
     options_.old_extent_until = earlier.old_extent_until;
@@ -585,6 +586,8 @@ FEEDLINE_INLINE void pipeline_run::check_same_run(const run_identity& earlier) c
       refuse("its pipeline differs from this one at position " + std::to_string(i) + ", where this one has " +
              places_[i].name + ": " + difference_of_stage(earlier, i));
   if (earlier.pipeline != identity_.pipeline) refuse("it was taken from another pipeline");
+  if (earlier.parameters != identity_.parameters)
+    refuse(difference_of_parameters(earlier.parameters, identity_.parameters));
 }
 
 FEEDLINE_INLINE std::string pipeline_run::difference_of_stage(const run_identity& earlier,

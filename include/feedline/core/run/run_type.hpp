@@ -43,6 +43,7 @@ struct source_type {
   std::optional<std::uint64_t> (*samples_in_epoch)(const void* source, const run_options& options);
   std::string (*origin)(const void* source, std::uint64_t index);
   std::uint64_t (*fingerprint)(const void* source, std::uint64_t extent, const std::stop_token& stop);
+  std::string (*parameters)(const void* source);
   std::string (*outage)(const void* source);
   std::shared_ptr<const void> (*in_run)(const void* source, const std::stop_token& stop);
   /// Reads it for workers; null if they can't read it at the same time. The references must stay valid.

@@ -75,6 +75,7 @@ consteval source_type type_of_source() {
           [](const void* source, std::uint64_t extent, const std::stop_token& stop) {
             return fingerprint_of(as<Source>(source), extent, stop);
           },
+      .parameters = [](const void* source) { return parameters_of(as<Source>(source)); },
       .outage = [](const void* source) { return outage_of(as<Source>(source)); },
       .in_run = [](const void* source,
                    const std::stop_token& stop) { return in_run(as<Source>(source), stop); },

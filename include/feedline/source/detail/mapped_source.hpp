@@ -136,6 +136,13 @@ class mapped_source {
 
   std::uint64_t extent() const { return extent_of(source_); }
 
+  std::string parameters() const {
+    std::string all = parameters_of(source_), names;
+    Stages::visit(composed_, [&](const auto& stage) { add_name(names, stage_name(stage)); });
+    add_parameters(all, "the stages after " + stage_name(source_) + ": " + names);
+    return all;
+  }
+
   std::string outage() const { return outage_of(source_); }
 
   std::uint64_t left_out() const { return left_out_ + left_out_in(source_); }

@@ -157,6 +157,12 @@ class reordered_source {
     return key(fingerprint_of(source_, extent, stop), orders_.fingerprint());
   }
 
+  std::string parameters() const {
+    std::string all = parameters_of(source_);
+    add_parameters(all, orders_.parameters());
+    return all;
+  }
+
   std::string outage() const { return outage_of(source_); }
 
   std::optional<std::size_t> max_item_bytes() const { return max_item_bytes_of(source_); }

@@ -328,6 +328,14 @@ class source_of_parts {
 
   std::uint64_t extent() const noexcept { return sizeof...(Part); }
 
+  /// The parameters of all parts.
+  std::string parameters() const {
+    std::string all;
+    for_each_part(
+        parts_, [&](const auto& part, std::size_t) { add_parameters(all, parameters_of(part.described())); });
+    return all;
+  }
+
   /// Why the server of the first part that has an outage doesn't answer.
   std::string outage() const {
     std::string why;

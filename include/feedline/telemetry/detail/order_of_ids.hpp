@@ -164,6 +164,8 @@ class marking_source {
 
   std::uint64_t extent() const { return extent_of(source_); }
 
+  std::string parameters() const { return parameters_of(source_); }
+
   std::string outage() const { return outage_of(source_); }
 
  private:
