@@ -2,6 +2,7 @@
 #include <feedline/stage/windows.hpp>
 
 #include <feedline/source/range.hpp>
+#include <feedline/source/records.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/shuffle.hpp>
@@ -26,6 +27,7 @@
 #include "support/leave_and_resume.hpp"
 #include "support/numbers.hpp"
 #include "support/outcome.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
 
 namespace fl = feedline;
@@ -167,6 +169,80 @@ TEST_CASE("single tokens and the bytes of texts are cut in the same way") {
   const auto bytes = given_by(fl::windows(4, {.separator = '\n'}), texts{"ab", "cde"});
   REQUIRE(bytes.size() == 1);
   CHECK(elements(bytes[0]) == std::vector{'a', 'b', '\n', 'c'});
+}
+
+namespace {
+
+/// Passes numbers on one after another.
+struct one_by_one {
+  using output = std::uint16_t;
+
+  void operator()(std::uint16_t n, auto& emit) { emit(n); }
+};
+
+/// Each window with its identity, then the failures.
+template <class Pipeline>
+texts windows_of(const Pipeline& p, const fl::finite_options& options) {
+  auto loader = p.finite(options);
+  texts all;
+  while (const auto b = loader.next()) {
+    std::string text = std::to_string(b->ids()[0].index) + "." + std::to_string(b->ids()[0].sub_index);
+    for (const std::uint16_t token : b->values().at(0)) text += " " + std::to_string(token);
+    all.push_back(std::move(text));
+  }
+  for (const auto& f : loader.failures()) all.push_back(to_string(f));
+  return all;
+}
+
+/// Files of the tokens 0, 1, 2, …
+std::string write_tokens(const temporary_folder& folder, std::vector<std::size_t> sizes,
+                         bool is_cut = false) {
+  std::uint16_t next = 0;
+  for (std::size_t file = 0; file < sizes.size(); ++file) {
+    std::vector<std::uint16_t> tokens(sizes[file]);
+    for (std::uint16_t& t : tokens) t = next++;
+    std::string bytes(reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(std::uint16_t));
+    if (is_cut && file == 0) bytes += "x";
+    folder.write(std::to_string(file) + ".bin", bytes);
+  }
+  return folder / "*.bin";
+}
+
+} // namespace
+
+TEST_CASE("single tokens that come in rows make the same windows as those that come one by one") {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    draw d(seed);
+    const temporary_folder folder;
+    const auto tokens =
+        fl::records<std::uint16_t>(write_tokens(folder, {d(0, 2000), d(1, 40), d(1, 3000)}, d(0, 3) == 0));
+    const fl::windows_options options{.stride = d.coin() ? 0 : d(1, 40), .drop_last = true};
+    const std::size_t length = d.coin() ? d(1, 12) : d(20, 1500);
+    const fl::finite_options run{.seed = seed,
+                                 .epochs = static_cast<std::uint32_t>(d(1, 3)),
+                                 .on_error = fl::on_error::skip,
+                                 .rank = {0, d.coin() ? 1u : 2u, fl::remainder::keep, nullptr, d.coin()}};
+    const std::function<std::uint16_t(std::uint16_t)> refuse = [](std::uint16_t n) {
+      if (n % 701 == 700) throw unlucky(n);
+      return n;
+    };
+    INFO("seed " << seed << ", length " << length << ", stride " << options.stride);
+    const auto expected =
+        windows_of(tokens | one_by_one() | fl::windows(length, options) | fl::batch(1), run);
+    CHECK(windows_of(tokens | fl::windows(length, options) | fl::batch(1), run) == expected);
+    CHECK(windows_of(tokens | fl::map(refuse) | fl::windows(length, options) | fl::batch(1), run) ==
+          windows_of(tokens | fl::map(refuse) | one_by_one() | fl::windows(length, options) | fl::batch(1),
+                     run));
+  }
+}
+
+TEST_CASE("Resumed: windows of single tokens that come in rows") {
+  const temporary_folder folder;
+  const std::string files = write_tokens(folder, {400, 7, 1200});
+  leave_and_resume("rows of tokens", 60, [&](draw& d, const circumstances&) {
+    const fl::windows_options options{.stride = d(0, 12), .drop_last = true};
+    return fl::records<std::uint16_t>(files) | fl::windows(d(1, 30), options) | fl::batch(d(1, 9));
+  });
 }
 
 TEST_CASE("windows needs a length, and a separator that is a token") {

@@ -79,6 +79,7 @@ struct windows_stage {
     using token_type = typename token_of<In>::type;
 
    public:
+    using feedline_rows = void;
     using output = tensor<token_type>;
 
     running(std::size_t length, const windows_options& o) : length_(length), options_(o) {
@@ -92,23 +93,55 @@ struct windows_stage {
     void operator()(sample<In>&& s, auto& emit) {
       id_ = s.id;
       parts_ = 0;
+      rest_.resize(held_);
       if constexpr (token<In>) {
         add({&s.value, 1}, emit);
       } else {
         const std::span<const token_type> document(std::as_const(s.value).data(), s.value.size());
         if (!document.empty() && add(document, emit) && options_.separator) add({&separator_, 1}, emit);
       }
+      held_ = rest_.size();
+    }
+
+    /// Of single tokens: space for the next ones, up to the end of the window, or of the gap before it.
+    std::span<In> room()
+      requires token<In>
+    {
+      rest_.resize(length_);
+      const std::span<In> space = std::span(rest_).subspan(held_);
+      return gap_ > 0 ? space.first(std::min(gap_, space.size())) : space;
+    }
+
+    void commit(const auto& ids, auto& emit)
+      requires token<In>
+    {
+      id_ = ids[ids.size() - 1];
+      parts_ = 0;
+      if (gap_ > 0) {
+        gap_ -= ids.size();
+        return;
+      }
+      held_ += ids.size();
+      if (held_ < length_) return;
+      output window(shape{length_});
+      std::copy(rest_.begin(), rest_.end(), window.begin());
+      leave();
+      held_ = rest_.size(); // a checkpoint may be taken while the window is passed on
+      emit(sample<output>{std::move(window), part_of(id_, parts_++)});
     }
 
     void finish(auto& emit) {
+      rest_.resize(held_);
       if (!options_.drop_last && rest_.size() > emitted_) give({}, emit);
       rest_.clear();
-      gap_ = emitted_ = 0;
+      gap_ = emitted_ = held_ = 0;
     }
 
     void state(auto& archive) {
+      rest_.resize(held_);
       archive(gap_, emitted_, parts_, id_, rest_);
       if (rest_.size() >= length_) throw_state_not_whole();
+      held_ = rest_.size();
     }
 
    private:
@@ -124,12 +157,17 @@ struct windows_stage {
           return true;
         }
         const bool wanted = give(tokens.first(length_ - rest_.size()), emit);
-        const std::size_t leaving = std::min(options_.stride, rest_.size());
-        rest_.erase(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(leaving));
-        gap_ = options_.stride - leaving;
-        emitted_ = length_ - std::min(options_.stride, length_);
+        leave();
         if (!wanted) return false;
       }
+    }
+
+    // Leaves out the tokens before the next window.
+    void leave() {
+      const std::size_t leaving = std::min(options_.stride, rest_.size());
+      rest_.erase(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(leaving));
+      gap_ = options_.stride - leaving;
+      emitted_ = length_ - std::min(options_.stride, length_);
     }
 
     // Emits the tokens held and those after them.
@@ -142,7 +180,8 @@ struct windows_stage {
     std::size_t length_;
     windows_options options_;
     token_type separator_{};
-    std::vector<token_type> rest_; // fewer than a window
+    std::vector<token_type> rest_; // what is held, and space for more
+    std::size_t held_ = 0;         // fewer than a window
     std::size_t gap_ = 0;          // tokens to leave out before the next window
     std::size_t emitted_ = 0;      // the first tokens of the next window that the last one had, too
     sample_id id_;                 // of the last document
