@@ -387,6 +387,14 @@ TABLES = {
     "token_windows": ("tokens", [("by_hand", {
         "by_hand": "a thread that cuts the windows and sends batches through a queue, written by hand",
         "through_windows": "`windows` and `batch`",
+    }), ("tokens_by_memcpy", {
+        "tokens_by_memcpy": "windows of a file of 16-bit tokens, one after another: copies with memcpy from the mapped file",
+        "blocks_of_tokens": "… `records` of 1,000 tokens, `windows` and `batch`",
+        "tokens_one_by_one": "… `records` of single tokens, `windows` and `batch`",
+    }), ("random_by_memcpy", {
+        "random_by_memcpy": "random windows of the file, inputs and targets: copies with memcpy from the mapped file",
+        "random_windows": "… `global_shuffle` and `batch_into`",
+        "random_windows_on_worker": "… `global_shuffle` and `batch_into`, 1 worker",
     })]),
     "text_lines": ("lines", [
         ("shuffled_pread", {
