@@ -26,6 +26,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "support/exempt_thread.hpp"
+
 namespace feedline::test {
 
 /// A socket that listens on an unused port of 127.0.0.1.
@@ -241,6 +243,7 @@ class misbehaving_server {
   static constexpr std::size_t most_connections = 1000;
 
   void accept_connections() {
+    is_exempt = true;
     while (true) {
       std::array<pollfd, 2> events{pollfd{listener_.handle(), POLLIN, 0}, pollfd{end_, POLLIN, 0}};
       if (::poll(events.data(), events.size(), -1) < 0 && errno != EINTR) return;
@@ -256,6 +259,7 @@ class misbehaving_server {
   }
 
   void serve(int socket) {
+    is_exempt = true;
     connection c(socket, end_);
     while (auto request = c.next_request()) {
       {

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include <pthread.h>
+
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE std::shared_ptr<block_cache> block_cache::over(std::pmr::memory_resource* resource) {
@@ -17,7 +19,8 @@ struct block_cache::own_blocks {
   static own_blocks& of_thread() noexcept {
     // Without a destructor, as others may free tensors after it.
     static constinit thread_local own_blocks own;
-    static thread_local const at_exit returns_them;
+    if (!std::exchange(own.is_known, true)) [[unlikely]]
+      own.is_closed = ::pthread_setspecific(at_exit::of_library().key, &own) != 0;
     return own;
   }
 
@@ -37,17 +40,33 @@ struct block_cache::own_blocks {
   free_block* first = nullptr;
   std::size_t bytes = 0; // of each
   std::size_t count = 0;
-  bool is_closed = false; // the thread ends
+  bool is_known = false;
+  bool is_closed = false; // the thread ends, or nothing would return them then
 
  private:
+  // Returns what a thread has when it ends. With the destructor of a thread_local object, the C library would end the process
+  // if there is no memory to note that.
   struct at_exit {
-    at_exit() = default;
+    static const at_exit& of_library() noexcept {
+      static const at_exit one;
+      return one;
+    }
 
-    ~at_exit() {
-      own_blocks& own = of_thread();
+    at_exit() noexcept {
+      if (::pthread_key_create(&key, &give_back) != 0) key = ~::pthread_key_t{0}; // which is none
+    }
+
+    at_exit(const at_exit&) = delete;
+
+    ~at_exit() { ::pthread_key_delete(key); } // the library may be unloaded
+
+    static void give_back(void* of_thread) noexcept {
+      own_blocks& own = *static_cast<own_blocks*>(of_thread);
       of_process().collect(own, 0);
       own.is_closed = true;
     }
+
+    ::pthread_key_t key;
   };
 };
 

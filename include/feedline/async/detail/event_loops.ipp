@@ -14,7 +14,15 @@ FEEDLINE_INLINE void event_loop::start() {
 }
 
 FEEDLINE_INLINE void event_loop::stop() {
-  asio::post(io_, [this] { io_.stop(); });
+  struct last final : loop_task {
+    explicit last(asio::io_context& of) : io(of) {}
+
+    void run() noexcept override { io.stop(); }
+
+    asio::io_context& io;
+  } task(io_);
+
+  add(task); // which needs no memory
   thread_.join();
 }
 
@@ -80,11 +88,15 @@ FEEDLINE_INLINE void event_loops::start() {
   std::size_t started = 0;
   try {
     for (; started < loops_.size(); ++started) loops_[started].start();
-  } catch (const std::system_error& error) {
+  } catch (...) {
     for (std::size_t i = 0; i < started; ++i) loops_[i].stop();
-    throw std::system_error(error.code(), "feedline: can't start thread " + std::to_string(started + 1) +
-                                              " of " + std::to_string(loops_.size()) +
-                                              " for asynchronous operations");
+    try {
+      throw;
+    } catch (const std::system_error& error) {
+      throw std::system_error(error.code(), "feedline: can't start thread " + std::to_string(started + 1) +
+                                                " of " + std::to_string(loops_.size()) +
+                                                " for asynchronous operations");
+    }
   }
 }
 

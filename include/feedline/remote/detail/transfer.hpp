@@ -534,6 +534,8 @@ class transfer {
       return failed("the server sends more than was requested");
     // libcurl limits the length of a line and of all headers too.
     case CURLE_OUT_OF_MEMORY:
+      if (answer_.bytes == 0) return broken("libcurl has no memory left");
+      [[fallthrough]];
 #if LIBCURL_VERSION_NUM >= 0x080600
     case CURLE_TOO_LARGE:
 #endif

@@ -44,6 +44,7 @@ class pool_indexer {
       : options_(options), make_(make), endless_(e.endless), window_(window) {
     epoch own = without_limits(e);
     own.stop = stop_.get_token();
+    failures_.reserve(max_failures);
     try {
       threads_.emplace_back([this, upstream = Upstream(upstream), own]() mutable { feed(upstream, own); });
       for (std::size_t i = 0; i < options_.index_threads; ++i) threads_.emplace_back([this] { index(); });
@@ -85,7 +86,7 @@ class pool_indexer {
 
   std::exception_ptr take_failure() {
     std::exception_ptr failure = std::move(failures_.front());
-    failures_.pop_front();
+    failures_.erase(failures_.begin());
     changed_.notify_all(); // there is room for another failure
     return failure;
   }
@@ -153,14 +154,18 @@ class pool_indexer {
       }
       if (failure && !add_failure(std::move(failure))) return;
     }
-    if (is_scanning) end_scan(is_scanning, old);
+    try {
+      if (is_scanning) end_scan(is_scanning, old);
+    } catch (...) {
+      add_failure(std::current_exception());
+    }
     end_feed(is_scanning);
   }
 
   void end_scan(bool& is_scanning, std::vector<item>& old) {
-    is_scanning = false;
     if (options_.newest_first) // std::reverse() would need assignable items
       old = std::vector<item>(std::make_move_iterator(old.rbegin()), std::make_move_iterator(old.rend()));
+    is_scanning = false;
     const std::lock_guard lock(mutex_);
     old_ = std::move(old);
     if (old_.empty()) has_old_ = true;
@@ -280,13 +285,13 @@ class pool_indexer {
   std::condition_variable_any changed_;
   window_type& window_;
 
-  std::vector<item> old_;   // sources of the start that aren't indexed yet, the newest last
-  std::deque<item> new_;    // later sources that aren't indexed yet
-  bool has_old_ = false;    // the window holds all chunks of the start that fit
-  bool is_fed_ = false;     // the upstream source has ended
-  std::uint64_t taken_ = 0; // jobs started
-  std::uint64_t added_ = 0; // jobs finished
-  std::deque<std::exception_ptr> failures_;
+  std::vector<item> old_;                    // sources of the start that aren't indexed yet, the newest last
+  std::deque<item> new_;                     // later sources that aren't indexed yet
+  bool has_old_ = false;                     // the window holds all chunks of the start that fit
+  bool is_fed_ = false;                      // the upstream source has ended
+  std::uint64_t taken_ = 0;                  // jobs started
+  std::uint64_t added_ = 0;                  // jobs finished
+  std::vector<std::exception_ptr> failures_; // has room for all: it is used where there may be no memory
   std::chrono::steady_clock::duration indexing_{0};
 
   std::vector<std::thread> threads_;
