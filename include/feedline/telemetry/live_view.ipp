@@ -65,7 +65,13 @@ class live_view::thread {
 
   void run(const std::stop_token& stop) {
     std::mutex mutex;
-    std::condition_variable_any stopped;
+    std::condition_variable
+        stopped; // one for stop tokens needs memory, and this thread has nobody who catches
+    const auto wake = [&] {
+      const std::lock_guard lock(mutex);
+      stopped.notify_one();
+    };
+    const std::stop_callback<decltype(wake)> at_stop(stop, wake);
     std::unique_lock lock(mutex);
     clock::time_point next = clock::now(), next_line = next + every_line_;
     for (bool is_there = true; is_there;) {
@@ -89,7 +95,7 @@ class live_view::thread {
       }
       if (is_last) return;
       const clock::time_point then = std::min(next, now + std::chrono::milliseconds(100));
-      stopped.wait_until(lock, stop, then, [&] { return stop.stop_requested(); });
+      stopped.wait_until(lock, then, [&] { return stop.stop_requested(); });
     }
   }
 

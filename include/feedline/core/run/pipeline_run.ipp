@@ -281,7 +281,12 @@ FEEDLINE_INLINE void pipeline_run::watch() const {
   constexpr std::uint64_t hour = 3'600'000'000'000; // ns
   const std::stop_token& stop = context_.stop;
   std::mutex mutex;
-  std::condition_variable_any stopped;
+  std::condition_variable stopped; // one for stop tokens needs memory, and this thread has nobody who catches
+  const auto wake = [&] {
+    const std::lock_guard lock(mutex);
+    stopped.notify_one();
+  };
+  const std::stop_callback<decltype(wake)> at_stop(stop, wake);
   std::unique_lock lock(mutex);
   const auto longest = static_cast<std::uint64_t>(options_.watchdog.count());
   std::uint64_t reported = 0; // the beginning of that wait
@@ -293,7 +298,7 @@ FEEDLINE_INLINE void pipeline_run::watch() const {
     const std::uint64_t passed = is_new ? now - std::min(now, since) : 0;
     if (passed < longest) {
       const auto pause = std::chrono::nanoseconds(std::min(longest - passed, hour));
-      stopped.wait_for(lock, stop, pause, [] { return false; });
+      if (!stop.stop_requested()) stopped.wait_for(lock, pause);
       if (stop.stop_requested()) return;
       continue;
     }
