@@ -510,6 +510,7 @@ class transfer {
       return broken(
           "the process has too few file descriptors (EMFILE): raise their limit (ulimit -n), or lower "
           "remote_options::in_flight");
+    if (code == CURLE_OUT_OF_MEMORY && answer_.bytes == 0) return broken("libcurl has no memory left");
     switch (code) {
     case CURLE_OK:
     case CURLE_PARTIAL_FILE:
@@ -534,8 +535,6 @@ class transfer {
       return failed("the server sends more than was requested");
     // libcurl limits the length of a line and of all headers too.
     case CURLE_OUT_OF_MEMORY:
-      if (answer_.bytes == 0) return broken("libcurl has no memory left");
-      [[fallthrough]];
 #if LIBCURL_VERSION_NUM >= 0x080600
     case CURLE_TOO_LARGE:
 #endif
