@@ -241,6 +241,12 @@ class arrow_writer {
     return *this;
   }
 
+  /// Names the last batch once more in a file's footer.
+  arrow_writer& name_twice() {
+    batches_.push_back(batches_.back());
+    return *this;
+  }
+
   /// The stream so far, without its end.
   const std::string& open() const { return text_; }
 
@@ -334,7 +340,7 @@ class arrow_writer {
     std::vector<flatbuffers::Offset<void>> children;
     for (const arrow_part& child : part.children) children.emplace_back(field(child));
     const auto list = builder_.CreateVector(children);
-    const auto name = builder_.CreateString(part.name);
+    const auto name = builder_.CreateSharedString(part.name);
     const auto of = type(part);
     flatbuffers::uoffset_t dictionary = 0;
     if (part.dictionary) {

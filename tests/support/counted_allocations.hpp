@@ -10,6 +10,12 @@
 namespace feedline::test {
 
 inline std::atomic<std::uint64_t> allocations{0};
+inline std::atomic<std::uint64_t> allocated_bytes{0}; ///< in all, also those that were freed
+
+inline void count_allocation(std::size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  allocated_bytes.fetch_add(bytes, std::memory_order_relaxed);
+}
 
 } // namespace feedline::test
 
@@ -21,22 +27,22 @@ void* __libc_realloc(void* memory, std::size_t bytes);
 void* __libc_memalign(std::size_t alignment, std::size_t bytes);
 
 void* malloc(std::size_t bytes) {
-  feedline::test::allocations.fetch_add(1, std::memory_order_relaxed);
+  feedline::test::count_allocation(bytes);
   return __libc_malloc(bytes);
 }
 
 void* calloc(std::size_t number, std::size_t bytes) {
-  feedline::test::allocations.fetch_add(1, std::memory_order_relaxed);
+  feedline::test::count_allocation(number * bytes);
   return __libc_calloc(number, bytes);
 }
 
 void* realloc(void* memory, std::size_t bytes) {
-  feedline::test::allocations.fetch_add(1, std::memory_order_relaxed);
+  feedline::test::count_allocation(bytes);
   return __libc_realloc(memory, bytes);
 }
 
 void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
-  feedline::test::allocations.fetch_add(1, std::memory_order_relaxed);
+  feedline::test::count_allocation(bytes);
   return __libc_memalign(alignment, bytes);
 }
 }

@@ -74,9 +74,10 @@ std::string row_text(const arrow_file& file, std::uint64_t row);
                                     const arrow_error& error);
 
 template <class T>
-T read_cell(const loaded_batch& batch, std::size_t column, std::uint64_t row, std::size_t& reached) {
+T read_cell(const loaded_batch& batch, std::size_t column, std::uint64_t row, byte_limit& limit,
+            std::size_t& reached) {
   reached = column;
-  return arrow_cell<T>::read(find_value(batch.columns[column], row));
+  return read_within<T>(find_value(batch.columns[column], row), limit);
 }
 
 /// Reads row `row` of a batch. Throws arrow_error.
@@ -85,10 +86,11 @@ Row read_row(const loaded_batch& batch, std::uint64_t row) {
   if (!batch.problem.empty()) [[unlikely]]
     throw_unread_batch(batch, row);
   std::size_t column = 0;
+  byte_limit limit = row_limit(batch.file->max_row_bytes);
   try {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      if constexpr (arrow_readable<Row>) return read_cell<Row>(batch, 0, row, column);
-      else return Row{read_cell<std::tuple_element_t<I, row_types<Row>>>(batch, I, row, column)...};
+      if constexpr (arrow_readable<Row>) return read_cell<Row>(batch, 0, row, limit, column);
+      else return Row{read_cell<std::tuple_element_t<I, row_types<Row>>>(batch, I, row, limit, column)...};
     }(std::make_index_sequence<column_count<Row>>());
   } catch (const arrow_error& error) {
     throw_unread_cell(batch, row, column, error);

@@ -2,8 +2,10 @@
 #pragma once
 // arrow_rows: a source of the rows of Arrow files, with typed fields.
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <feedline/arrow/arrow_options.hpp>
 #include <feedline/arrow/detail/rows_source.hpp>
 #include <feedline/arrow/row.hpp>
 #include <feedline/core/pipeline.hpp>
@@ -40,18 +42,19 @@ namespace feedline::inline FEEDLINE_ABI {
 ///          other types (intervals, unions, run-end encoded values, list_view), and aren't decompressed
 /// Gives:   arrow_row<Row>. index() is `position of its file in the list << 40 | row in the file`. std::string_view and
 ///          std::span are views of the mapped file, or of the decompressed record batch if the file is
-///          compressed. std::string and std::vector are copies, of a size that no memory_budget can know
+///          compressed. std::string and std::vector are copies, which a memory_budget counts with their largest size
+///          (max_row_bytes)
 /// Order:   file by file as listed; in infinite mode, and with several epochs, a new order of files in each
 ///          epoch. With global_shuffle() downstream, a random order over all rows of all files: to find them,
 ///          only message headers are read. (With compressed files nearly every row then decompresses a whole
 ///          record batch.)
-/// Throws:  immediately std::invalid_argument for an empty list of files, a file that is listed twice, or if the
-///          number of columns isn't the number of fields, std::runtime_error for a pattern that matches no file.
+/// Throws:  immediately std::invalid_argument for an empty list of files, a file that is listed twice, a negative limit,
+///          or if the number of columns isn't the number of fields, std::runtime_error for a pattern that matches no file.
 ///          next() throws arrow_error, each at the position of its cause:
 ///          - for a file that can't be opened, isn't Arrow data, is big-endian, or lacks a column or has it
 ///            with another type; the message lists the file's columns, and the next file follows;
-///          - for a row with a null where Row has no std::optional, with damaged data, or a time that the
-///            std::chrono type can't hold; the next row follows;
+///          - for a row with a null where Row has no std::optional, with damaged data, a time that the
+///            std::chrono type can't hold, or data that would take more memory than the options allow; the next row follows;
 ///          - for a damaged or cut off file, after all complete record batches before the damage
 ///
 ///          The format has no checksums, but LZ4 and ZSTD may have them, which are compared for the columns that are
@@ -66,14 +69,15 @@ namespace feedline::inline FEEDLINE_ABI {
 /// don't shorten a file in place during a run (SIGBUS). The source doesn't check whether texts are valid
 /// UTF-8.
 template <class Row>
-auto arrow_rows(const file_patterns& files, const std::vector<std::string>& columns) {
+auto arrow_rows(const file_patterns& files, const std::vector<std::string>& columns,
+                arrow_options options = {}) {
   constexpr bool row_has_fields_that_columns_can_be_read_as = detail::row_fields<Row>::exist;
   static_assert(
       row_has_fields_that_columns_can_be_read_as,
       "feedline: a field of `Row` has a type that no Arrow column can be read as; arrow_rows lists "
       "the types. (A `Row` of several fields is a plain struct: no constructor, at most 64 fields)");
   if constexpr (row_has_fields_that_columns_can_be_read_as)
-    return detail::as_pipeline(detail::rows_source<Row>(files, columns));
+    return detail::as_pipeline(detail::rows_source<Row>(files, columns, std::move(options)));
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -2,10 +2,12 @@
 #pragma once
 // A value of a column whose type isn't known at compile time.
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include <feedline/arrow/arrow_error.hpp>
 #include <feedline/arrow/detail/array.hpp>
+#include <feedline/arrow/detail/byte_limit.hpp>
 #include <feedline/arrow/detail/cell.hpp>
 #include <feedline/arrow/schema.hpp>
 
@@ -17,8 +19,9 @@ class arrow_value {
  public:
   arrow_value() = default;
 
-  /// Rows call it.
-  explicit arrow_value(detail::arrow_place place) : place_(detail::value_at(place)) {}
+  /// Rows call it. `max_bytes`: see arrow_options::max_row_bytes.
+  arrow_value(detail::arrow_place place, std::uint64_t max_bytes)
+      : place_(detail::value_at(place)), max_bytes_(max_bytes) {}
 
   /// Whether there is no value, also because the value's struct is null.
   bool is_null() const noexcept { return !place_.array; }
@@ -30,14 +33,15 @@ class arrow_value {
   const arrow_field* field() const noexcept { return is_null() ? nullptr : place_.array->field; }
 
   /// The value as one of the types of arrow_rows' fields. Throws arrow_error if it is null (unless T is an
-  /// optional) or of another type.
+  /// optional), of another type, or larger than arrow_options::max_row_bytes.
   template <class T>
   T as() const {
     static_assert(detail::arrow_readable<T>, "feedline: no column of an Arrow file can be read as a `T`");
     if (!is_null() && !detail::arrow_cell<T>::accepts(*field()))
       throw arrow_error("the value is of type " + to_string(*field()) + ", not " +
                         detail::arrow_cell<T>::wanted());
-    return detail::arrow_cell<T>::read(place_);
+    detail::byte_limit limit = detail::row_limit(max_bytes_);
+    return detail::read_within<T>(place_, limit);
   }
 
   /// The number of elements of a list or a map, or of parts of a struct; 0 for other types.
@@ -48,6 +52,7 @@ class arrow_value {
 
  private:
   detail::arrow_place place_;
+  std::uint64_t max_bytes_ = 0;
 };
 
 namespace detail {
@@ -58,7 +63,9 @@ struct arrow_cell<arrow_value> {
 
   static bool accepts(const arrow_field& field) { return is_readable(field); }
 
-  static arrow_value read(arrow_place place) { return place.array ? arrow_value(place) : arrow_value(); }
+  static arrow_value read(arrow_place place, const byte_limit& limit) {
+    return place.array ? arrow_value(place, limit.most()) : arrow_value();
+  }
 };
 
 } // namespace detail

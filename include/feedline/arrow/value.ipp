@@ -16,8 +16,10 @@ FEEDLINE_INLINE arrow_value arrow_value::operator[](std::size_t i) const {
   if (i >= size())
     throw arrow_error("there is no element " + std::to_string(i) + "; the value has " +
                       std::to_string(size()));
-  if (type() == arrow_type::structure) return arrow_value({&place_.array->children[i], place_.at});
-  return arrow_value({&place_.array->children.front(), place_.array->elements(place_.at).first + i});
+  if (type() == arrow_type::structure)
+    return arrow_value({&place_.array->children[i], place_.at}, max_bytes_);
+  return arrow_value({&place_.array->children.front(), place_.array->elements(place_.at).first + i},
+                     max_bytes_);
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

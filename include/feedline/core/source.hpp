@@ -77,7 +77,8 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 /// - `std::optional<std::size_t> max_item_bytes() const`: the most bytes that a sample takes with everything
 ///   it owns, or nothing if unknown; for a memory_budget where the samples' type doesn't determine it;
 /// - `std::size_t items_held() const` and `std::size_t bytes_held() const`: the most samples that it keeps, and the
-///   most bytes that it keeps in addition to samples, for the memory plan;
+///   most bytes that it keeps in addition to samples, for the memory plan; `bytes_held_by_position()` replaces bytes_held()
+///   where samples are read by position (see indexed_samples);
 /// - `std::string outage() const`: why the server that it reads from doesn't answer now, empty if it does, for metrics;
 ///   called on the described source from any thread;
 /// - `void metrics(auto& out) const`: calls `out("waiting", 7)` with a current value, and

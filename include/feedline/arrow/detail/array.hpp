@@ -22,16 +22,7 @@ struct arrow_place {
   std::uint64_t at = 0;
 };
 
-/// A dictionary's values for a record batch, and the memory that holds them. It has at least one part.
-struct arrow_dictionary {
-  std::vector<std::shared_ptr<const arrow_array>> parts;
-  std::vector<std::uint64_t> ends; ///< for each part, the number of values up to its end
-
-  std::uint64_t size() const noexcept { return ends.empty() ? 0 : ends.back(); }
-
-  /// The position of a value. Throws arrow_error if the dictionary has no such value.
-  arrow_place at(std::int64_t index) const;
-};
+struct arrow_dictionary;
 
 /// The data of a column in a batch. Its reader checks that buffers and children are long enough for `length`.
 /// Numbers in the buffers (offsets, dictionary indices) are checked when they are used. So every position is
@@ -112,6 +103,31 @@ struct arrow_array {
   }
 };
 
+/// A dictionary up to one of its parts: each batch of values that a stream adds to it is one. The parts before it are
+/// shared with the dictionaries of earlier record batches.
+struct arrow_dictionary {
+  arrow_array values;                         ///< of the last part
+  std::uint64_t before = 0;                   ///< number of values in earlier parts
+  const arrow_dictionary* first = this;       ///< the first part
+  const arrow_dictionary* previous = nullptr; ///< null for the first part
+
+  arrow_dictionary() = default;
+  arrow_dictionary(const arrow_dictionary&) = delete;
+  arrow_dictionary& operator=(const arrow_dictionary&) = delete;
+
+  std::uint64_t size() const noexcept { return before + values.length; }
+
+  void follow(const arrow_dictionary& earlier) noexcept;
+
+  /// The position of a value. Throws arrow_error if the dictionary has no such value.
+  arrow_place at(std::int64_t index) const;
+
+ private:
+  // Another earlier part, so that the search for a value takes logarithmic time: the parts form a skew-binary list.
+  const arrow_dictionary* far_ = this;
+  std::uint64_t depth_ = 0; // number of earlier parts
+};
+
 /// The index of a row's value in its dictionary.
 inline std::int64_t dictionary_index(const arrow_array& array, std::uint64_t at) {
   const bool is_signed = array.field->is_signed;
@@ -141,9 +157,6 @@ inline bool has_integers(const arrow_field& field) noexcept {
   return field.type == arrow_type::integer ||
          (field.type >= arrow_type::date && field.type <= arrow_type::duration);
 }
-
-/// Whether each value takes bytes of the file. Of those that don't, a short file can have any number.
-bool takes_bytes(const arrow_field& field);
 
 /// The type of a field's values; for a dictionary, the type of the dictionary's values.
 const arrow_field& value_field(const arrow_field& field);

@@ -2,7 +2,6 @@
 #pragma once
 #include <feedline/arrow/detail/array.hpp>
 
-#include <algorithm>
 #include <string>
 
 #include <feedline/arrow/arrow_error.hpp>
@@ -27,24 +26,18 @@ FEEDLINE_INLINE arrow_place arrow_dictionary::at(std::int64_t index) const {
   if (wanted >= size())
     throw arrow_error("the row refers to value " + std::to_string(index) + " of a dictionary that has only " +
                       std::to_string(size()));
-  const auto part =
-      static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), wanted) - ends.begin());
-  return {parts[part].get(), wanted - (part == 0 ? 0 : ends[part - 1])};
+  const arrow_dictionary* part = this;
+  while (part->before > wanted) part = part->far_->before > wanted ? part->far_ : part->previous;
+  return {&part->values, wanted - part->before};
 }
 
-FEEDLINE_INLINE bool takes_bytes(const arrow_field& field) {
-  switch (field.type) {
-  case arrow_type::null:
-    return false;
-  case arrow_type::fixed_size_binary:
-    return field.bytes > 0;
-  case arrow_type::fixed_size_list:
-    return field.elements > 0 && takes_bytes(field.children.front());
-  case arrow_type::structure:
-    return std::any_of(field.children.begin(), field.children.end(), takes_bytes);
-  default:
-    return true;
-  }
+FEEDLINE_INLINE void arrow_dictionary::follow(const arrow_dictionary& earlier) noexcept {
+  before = earlier.size();
+  first = earlier.first;
+  previous = &earlier;
+  depth_ = earlier.depth_ + 1;
+  const arrow_dictionary& far = *earlier.far_;
+  far_ = earlier.depth_ - far.depth_ == far.depth_ - far.far_->depth_ ? far.far_ : &earlier;
 }
 
 FEEDLINE_INLINE const arrow_field& value_field(const arrow_field& field) {

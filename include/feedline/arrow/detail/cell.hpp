@@ -18,6 +18,7 @@
 
 #include <feedline/arrow/arrow_error.hpp>
 #include <feedline/arrow/detail/array.hpp>
+#include <feedline/arrow/detail/byte_limit.hpp>
 #include <feedline/arrow/detail/decimal.hpp>
 #include <feedline/arrow/schema.hpp>
 #include <feedline/core/half.hpp>
@@ -33,14 +34,21 @@ inline bool is_readable(const arrow_field& field) {
 }
 
 /// Reads a value of a column as a T. `accepts(field)`: whether a column of that type can be read as a T.
-/// `read(place)`: the value at a position that value_at() returned. `wanted()`: the name of the type, for
-/// messages.
+/// `read(place)`: the value at a position that value_at() returned; `read(place, limit)` if the value owns memory, which is
+/// taken from the limit. `wanted()`: the name of the type, for messages.
 template <class T>
 struct arrow_cell {};
 
 /// Whether values of columns can be read as a T.
 template <class T>
 concept arrow_readable = requires { arrow_cell<T>::read; };
+
+/// Reads a value, whose memory is taken from the limit.
+template <class T>
+T read_within(arrow_place place, byte_limit& limit) {
+  if constexpr (requires { arrow_cell<T>::read(place, limit); }) return arrow_cell<T>::read(place, limit);
+  else return arrow_cell<T>::read(place);
+}
 
 inline void refuse_null(arrow_place place) {
   if (!place.array) throw arrow_error("the value is null, but the field isn't a std::optional");
@@ -177,11 +185,13 @@ struct arrow_cell<std::string> {
     return is_text(field) || field.type == arrow_type::decimal;
   }
 
-  static std::string read(arrow_place place) {
+  static std::string read(arrow_place place, byte_limit& limit) {
     refuse_null(place);
     const arrow_field& field = *place.array->field;
     if (field.type == arrow_type::decimal) return decimal_text(decimal_at(place), field.scale);
-    return std::string(arrow_cell<std::string_view>::read(place));
+    const std::string_view text = arrow_cell<std::string_view>::read(place);
+    limit.take(text.size());
+    return std::string(text);
   }
 };
 
@@ -318,13 +328,8 @@ struct arrow_cell<std::span<const T>> {
 /// Calls f with the position of each element's value in a list.
 template <class F>
 void for_each_element(arrow_place place, F f) {
-  refuse_null(place);
   const arrow_array& element = place.array->children.front();
   const auto [begin, end] = place.array->elements(place.at);
-  constexpr std::uint64_t most_without_bytes = 1 << 20;
-  // Inner lists add up.
-  if (std::max(end - begin, element.length) > most_without_bytes && !takes_bytes(*element.field))
-    throw arrow_error("the list has " + std::to_string(end - begin) + " elements that take no bytes");
   for (std::uint64_t i = begin; i < end; ++i) {
     try {
       f(value_at({&element, i}));
@@ -332,6 +337,17 @@ void for_each_element(arrow_place place, F f) {
       throw arrow_error("element " + std::to_string(i - begin) + " of the list: " + error.what());
     }
   }
+}
+
+/// Room for the elements of a list, which is taken from the limit.
+template <class T>
+std::vector<T> room_for_elements(arrow_place place, byte_limit& limit) {
+  refuse_null(place);
+  const auto [begin, end] = place.array->elements(place.at);
+  limit.take(end - begin, sizeof(T));
+  std::vector<T> values;
+  values.reserve(static_cast<std::size_t>(end - begin));
+  return values;
 }
 
 /// Whether the elements of a list can be read as T.
@@ -346,15 +362,15 @@ struct arrow_cell<std::vector<T>> {
 
   static bool accepts(const arrow_field& field) { return has_elements<T>(field); }
 
-  static std::vector<T> read(arrow_place place) {
-    std::vector<T> values;
+  static std::vector<T> read(arrow_place place, byte_limit& limit) {
+    auto values = room_for_elements<T>(place, limit);
     if constexpr (arrow_number<T>)
-      if (place.array && arrow_cell<std::span<const T>>::accepts(*place.array->field)) {
+      if (arrow_cell<std::span<const T>>::accepts(*place.array->field)) {
         const auto all = arrow_cell<std::span<const T>>::read(place);
         values.assign(all.begin(), all.end());
         return values;
       }
-    for_each_element(place, [&](arrow_place element) { values.push_back(arrow_cell<T>::read(element)); });
+    for_each_element(place, [&](arrow_place element) { values.push_back(read_within<T>(element, limit)); });
     return values;
   }
 };
@@ -374,13 +390,13 @@ struct arrow_cell<std::vector<std::pair<Key, Value>>> {
            arrow_cell<Value>::accepts(value_field(parts[1]));
   }
 
-  static std::vector<std::pair<Key, Value>> read(arrow_place place) {
-    std::vector<std::pair<Key, Value>> values;
+  static std::vector<std::pair<Key, Value>> read(arrow_place place, byte_limit& limit) {
+    auto values = room_for_elements<std::pair<Key, Value>>(place, limit);
     for_each_element(place, [&](arrow_place element) {
       refuse_null(element);
       const std::vector<arrow_array>& parts = element.array->children;
-      values.emplace_back(arrow_cell<Key>::read(value_at({&parts[0], element.at})),
-                          arrow_cell<Value>::read(value_at({&parts[1], element.at})));
+      values.emplace_back(read_within<Key>(value_at({&parts[0], element.at}), limit),
+                          read_within<Value>(value_at({&parts[1], element.at}), limit));
     });
     return values;
   }
@@ -396,16 +412,17 @@ struct arrow_cell<std::array<T, Size>> {
     return field.type == arrow_type::fixed_size_list && field.elements == Size && has_elements<T>(field);
   }
 
-  static std::array<T, Size> read(arrow_place place) {
+  static std::array<T, Size> read(arrow_place place, byte_limit& limit) {
+    refuse_null(place);
     std::array<T, Size> values{};
     if constexpr (arrow_number<T>)
-      if (place.array && arrow_cell<std::span<const T>>::accepts(*place.array->field)) {
+      if (arrow_cell<std::span<const T>>::accepts(*place.array->field)) {
         const auto all = arrow_cell<std::span<const T>>::read(place);
         std::copy(all.begin(), all.end(), values.begin());
         return values;
       }
     std::size_t i = 0;
-    for_each_element(place, [&](arrow_place element) { values[i++] = arrow_cell<T>::read(element); });
+    for_each_element(place, [&](arrow_place element) { values[i++] = read_within<T>(element, limit); });
     return values;
   }
 };
@@ -418,9 +435,9 @@ struct arrow_cell<std::optional<T>> {
     return field.type == arrow_type::null || arrow_cell<T>::accepts(field);
   }
 
-  static std::optional<T> read(arrow_place place) {
+  static std::optional<T> read(arrow_place place, byte_limit& limit) {
     if (!place.array) return std::nullopt;
-    return arrow_cell<T>::read(place);
+    return read_within<T>(place, limit);
   }
 };
 

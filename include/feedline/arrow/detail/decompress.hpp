@@ -17,6 +17,7 @@
 #endif
 
 #include <feedline/arrow/arrow_error.hpp>
+#include <feedline/arrow/detail/byte_limit.hpp>
 #include <feedline/arrow/detail/flat_table.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -27,14 +28,20 @@ enum class arrow_codec : std::uint8_t { none, lz4, zstd };
 /// Memory for data that isn't in the mapped file.
 class owned_bytes {
  public:
-  std::span<std::byte> add(std::size_t size) {
+  /// Throws arrow_error if the limit doesn't allow it.
+  std::span<std::byte> add(std::size_t size, byte_limit& limit) {
+    limit.take(size);
     // Not set to 0, so that the system provides memory only for the part that is written.
     blocks_.emplace_back(new std::byte[size]);
+    size_ += size;
     return {blocks_.back().get(), size};
   }
 
+  std::uint64_t size() const noexcept { return size_; }
+
  private:
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  std::uint64_t size_ = 0;
 };
 
 #ifdef FEEDLINE_ARROW_LZ4
@@ -61,7 +68,7 @@ inline std::size_t decompress_lz4(std::span<const std::byte> from, std::span<std
 /// Decompresses a buffer: 8 bytes with its decompressed size, or -1 for a buffer that isn't compressed, and
 /// then the frame. Throws arrow_error.
 inline std::span<const std::byte> decompress(arrow_codec codec, std::span<const std::byte> buffer,
-                                             owned_bytes& memory) {
+                                             owned_bytes& memory, byte_limit& limit) {
   if (buffer.empty()) return buffer;
   if (buffer.size() < 8) throw arrow_error("a compressed buffer is cut off");
   const auto size = load<std::int64_t>(buffer.data());
@@ -74,6 +81,8 @@ inline std::span<const std::byte> decompress(arrow_codec codec, std::span<const 
   if (size < 0 || static_cast<std::uint64_t>(size) / ratio > buffer.size() + 16)
     throw arrow_error("a compressed buffer can't have a size of " + std::to_string(size) + " bytes");
   const auto whole = static_cast<std::size_t>(size);
+  std::size_t written = 0;
+  const auto to = memory.add(whole, limit);
 #ifdef FEEDLINE_ARROW_ZSTD
   if (codec == arrow_codec::zstd) {
     const unsigned long long in_frame = ZSTD_getFrameContentSize(buffer.data(), buffer.size());
@@ -81,8 +90,6 @@ inline std::span<const std::byte> decompress(arrow_codec codec, std::span<const 
       throw arrow_error("a compressed buffer is damaged");
   }
 #endif
-  std::size_t written = 0;
-  const auto to = memory.add(whole);
   switch (codec) {
 #ifdef FEEDLINE_ARROW_LZ4
   case arrow_codec::lz4:

@@ -27,17 +27,17 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// The memory of a file's largest record batch in addition to the mapped file: 0 unless it is compressed.
-/// Unknown for a pipe. 0 for a file that can't be read.
-std::optional<std::uint64_t> largest_batch_in_memory(const std::string& name);
+/// The memory that rows need in addition to the mapped files. Files that aren't compressed, or can't be read, need none.
+/// Unknown for pipes. Reads the message headers of all files, once for all copies of a source.
+std::optional<memory_of_batches> memory_of_rows(const file_order& files, const wanted_rows& wanted);
 
 template <class Row>
 class indexed_rows : public places_in_files {
  public:
   /// Reads the message headers of all files. Throws std::runtime_error after a stop.
-  indexed_rows(const file_order& files, std::shared_ptr<const std::vector<wanted_column>> columns,
+  indexed_rows(const file_order& files, std::shared_ptr<const wanted_rows> wanted,
                const std::stop_token& stop)
-      : shared_(std::make_shared<shared>(files.names(), std::move(columns))) {
+      : shared_(std::make_shared<shared>(files.names(), std::move(wanted))) {
     // They mostly wait for the disk.
     run_each_on_threads(files.names().size(), 16, [&](std::size_t i) {
       throw_if_stopped(stop);
@@ -75,7 +75,7 @@ class indexed_rows : public places_in_files {
       const auto file = map_arrow(name, sharing::alone); // other mappings of the file may not expect jumps
       file->expect_jumps();
       known_file known{read_layout(*file), {}};
-      mapped_table(file, 0, known.layout, *shared_->columns); // throws if the columns don't match
+      mapped_table(file, 0, known.layout, *shared_->wanted); // throws if the columns don't match
       return known;
     } catch (const arrow_error& error) {
       return {{}, error.what()};
@@ -86,8 +86,8 @@ class indexed_rows : public places_in_files {
   struct shared {
     static constexpr std::size_t max_open = 1024; // open files; a process can have about 65,530 mappings
 
-    shared(std::vector<std::string> n, std::shared_ptr<const std::vector<wanted_column>> c)
-        : names(std::move(n)), columns(std::move(c)), files(names.size()), tables(names.size()) {}
+    shared(std::vector<std::string> n, std::shared_ptr<const wanted_rows> w)
+        : names(std::move(n)), wanted(std::move(w)), files(names.size()), tables(names.size()) {}
 
     std::shared_ptr<mapped_table> table(std::size_t number) {
       {
@@ -95,7 +95,7 @@ class indexed_rows : public places_in_files {
         if (tables[number]) return tables[number];
       }
       auto table = std::make_shared<mapped_table>(map_arrow(names[number]), number, files[number].layout,
-                                                  *columns, recent);
+                                                  *wanted, recent);
       std::shared_ptr<mapped_table> oldest; // destroyed without the lock
       const std::lock_guard lock(mutex);
       if (tables[number]) return tables[number];
@@ -108,9 +108,10 @@ class indexed_rows : public places_in_files {
     }
 
     std::vector<std::string> names;
-    std::shared_ptr<const std::vector<wanted_column>> columns;
+    std::shared_ptr<const wanted_rows> wanted;
     std::vector<known_file> files;
-    std::shared_ptr<recent_batches> recent = std::make_shared<recent_batches>();
+    std::shared_ptr<recent_batches> recent =
+        std::make_shared<recent_batches>(wanted->options.max_batch_bytes);
     std::mutex mutex; // for the members below
     std::vector<std::shared_ptr<mapped_table>> tables;
     std::deque<std::size_t> open; // oldest first

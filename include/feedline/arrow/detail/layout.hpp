@@ -3,6 +3,7 @@
 // Finds the record batches of an Arrow file without reading their bodies.
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,13 +25,16 @@ struct batch_place {
   std::uint64_t body = 0;
   std::uint64_t body_size = 0;
   std::uint64_t rows = 0;
-  std::size_t dictionaries = 0; ///< the number of the file's dictionary batches that apply: the first ones
+  bool is_compressed = false;
+  std::size_t first_dictionary = 0; ///< of the file's dictionary batches: the first one that applies …
+  std::size_t dictionaries = 0;     ///< … and the number of those up to the last one
 };
 
 struct dictionary_place {
   std::int64_t id = 0;
   bool is_delta = false; ///< its values are appended to the earlier ones
   batch_place values{};
+  std::size_t first_part = 0; ///< position of the dictionary's first part among the batches with this id
 };
 
 /// Throws arrow_error, which says what the file is, if it begins as another known kind does.
@@ -46,6 +50,7 @@ struct arrow_layout {
   std::vector<batch_place> batches;
   std::vector<std::uint64_t> ends; ///< for each batch, the number of rows up to its end
   std::vector<dictionary_place> dictionaries;
+  std::map<std::int64_t, std::vector<std::size_t>> dictionaries_of; ///< the numbers of those with an id
   std::string problem; ///< why the file can't be read after these batches
 
   std::uint64_t rows() const noexcept;
@@ -60,8 +65,11 @@ struct arrow_layout {
 
   void add(const batch_place& batch);
 
-  /// The batches that form a dictionary, among the first `known` dictionary batches.
-  std::vector<std::size_t> parts_of(std::int64_t id, std::size_t known) const;
+  void add_dictionary(std::int64_t id, bool is_delta, const batch_place& values);
+
+  /// The numbers of the dictionary batches that form a dictionary for a batch at this place. Throws arrow_error if there
+  /// are none.
+  std::span<const std::size_t> parts_of(std::int64_t id, const batch_place& place) const;
 };
 
 /// Reads the messages of a file.
@@ -100,6 +108,9 @@ class layout_reader {
 
   void read_footer();
 
+  /// Throws arrow_error for a footer that names a message twice: it could name one of many columns any number of times.
+  static void refuse_doubles(std::span<const std::byte> dictionaries, std::span<const std::byte> batches);
+
   template <class F>
   void for_each_block(std::span<const std::byte> blocks, message_kind kind, F f) {
     for (; !blocks.empty(); blocks = blocks.subspan(footer_table::block_size)) {
@@ -125,6 +136,7 @@ class layout_reader {
 
   std::span<const std::byte> file_;
   arrow_layout layout_;
+  std::size_t first_dictionary_ = 0; // of the stream
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -29,15 +29,23 @@ FEEDLINE_INLINE void arrow_layout::add(const batch_place& batch) {
   ends.push_back(rows() + batch.rows);
 }
 
-FEEDLINE_INLINE std::vector<std::size_t> arrow_layout::parts_of(std::int64_t id, std::size_t known) const {
-  std::vector<std::size_t> parts;
-  for (std::size_t i = std::min(known, dictionaries.size()); i-- > 0;) {
-    if (dictionaries[i].id != id) continue;
-    parts.push_back(i);
-    if (!dictionaries[i].is_delta) break;
+FEEDLINE_INLINE void arrow_layout::add_dictionary(std::int64_t id, bool is_delta, const batch_place& values) {
+  std::vector<std::size_t>& all = dictionaries_of[id];
+  const bool continues = is_delta && !all.empty() && all.back() >= values.first_dictionary;
+  const std::size_t first = continues ? dictionaries[all.back()].first_part : all.size();
+  all.push_back(dictionaries.size());
+  dictionaries.push_back({id, is_delta, values, first});
+}
+
+FEEDLINE_INLINE std::span<const std::size_t> arrow_layout::parts_of(std::int64_t id,
+                                                                    const batch_place& place) const {
+  if (const auto found = dictionaries_of.find(id); found != dictionaries_of.end()) {
+    const std::vector<std::size_t>& all = found->second;
+    const auto end = std::lower_bound(all.begin(), all.end(), place.dictionaries);
+    if (end != all.begin() && end[-1] >= place.first_dictionary)
+      return {all.begin() + static_cast<std::ptrdiff_t>(dictionaries[end[-1]].first_part), end};
   }
-  std::reverse(parts.begin(), parts.end());
-  return parts;
+  throw arrow_error("dictionary " + std::to_string(id) + " is missing");
 }
 
 FEEDLINE_INLINE arrow_layout layout_reader::read(std::span<const std::byte> file) {
@@ -92,7 +100,7 @@ FEEDLINE_INLINE std::uint64_t layout_reader::read_message(std::uint64_t at, bool
   switch (m->kind()) {
   case message_kind::schema:
     if (has_schema) throw arrow_error("this is a second schema");
-    layout_.schema = schema_reader::read(m.header<schema_table>(), m->version());
+    layout_.schema = schema_reader::read(m.header<schema_table>(), m->version(), metadata.size());
     has_schema = true;
     break;
   case message_kind::dictionary_batch:
@@ -134,13 +142,30 @@ FEEDLINE_INLINE batch_place layout_reader::place_of(const message& m, std::span<
           body,
           m.body_size(),
           m.rows(),
+          m.batch().compression() != nullptr,
+          first_dictionary_,
           layout_.dictionaries.size()};
 }
 
 FEEDLINE_INLINE void layout_reader::add_dictionary(const message& m, std::span<const std::byte> metadata,
                                                    std::uint64_t body) {
   const auto& header = m.header<dictionary_batch_table>();
-  layout_.dictionaries.push_back({header.id(), header.is_delta(), place_of(m, metadata, body)});
+  layout_.add_dictionary(header.id(), header.is_delta(), place_of(m, metadata, body));
+}
+
+FEEDLINE_INLINE void layout_reader::refuse_doubles(std::span<const std::byte> dictionaries,
+                                                   std::span<const std::byte> batches) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> messages; // begin and end
+  for (auto blocks : {dictionaries, batches})
+    for (; !blocks.empty(); blocks = blocks.subspan(footer_table::block_size)) {
+      const auto offset = load<std::uint64_t>(blocks.data());
+      messages.emplace_back(offset, offset + load<std::uint32_t>(blocks.data() + 8));
+    }
+  std::ranges::sort(messages);
+  for (std::size_t i = 1; i < messages.size(); ++i)
+    if (messages[i].first < messages[i - 1].second)
+      throw arrow_error("the footer refers twice to the message at offset " +
+                        std::to_string(messages[i].first));
 }
 
 FEEDLINE_INLINE void layout_reader::read_footer() {
@@ -161,7 +186,8 @@ FEEDLINE_INLINE void layout_reader::read_footer() {
       verified<footer_table>({reinterpret_cast<const std::byte*>(aligned.data()), bytes.size()});
   if (!footer || !footer->schema()) throw arrow_error("the footer is damaged");
   message::check_version(footer->version());
-  layout_.schema = schema_reader::read(*footer->schema(), footer->version());
+  layout_.schema = schema_reader::read(*footer->schema(), footer->version(), bytes.size());
+  refuse_doubles(footer->dictionaries(), footer->batches());
   for_each_block(footer->dictionaries(), message_kind::dictionary_batch,
                  [&](const auto&... at) { add_dictionary(at...); });
   std::set<std::int64_t> ids;

@@ -3,6 +3,7 @@
 // A record batch with the columns that are read, and the memory that holds their values.
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -14,10 +15,12 @@
 
 #include <feedline/arrow/arrow_error.hpp>
 #include <feedline/arrow/detail/array.hpp>
+#include <feedline/arrow/detail/byte_limit.hpp>
 #include <feedline/arrow/detail/decompress.hpp>
 #include <feedline/arrow/detail/layout.hpp>
 #include <feedline/arrow/detail/message.hpp>
 #include <feedline/arrow/detail/read_array.hpp>
+#include <feedline/arrow/detail/wanted_columns.hpp>
 #include <feedline/arrow/schema.hpp>
 #include <feedline/detail/function_ref.hpp>
 
@@ -36,6 +39,11 @@ struct arrow_file {
   arrow_origin origin;
   std::shared_ptr<const arrow_layout> layout; ///< for a pipe, only its schema
   std::vector<arrow_path> paths;              ///< of the columns to read
+  std::size_t max_batch_bytes = 0;            ///< see arrow_options
+  std::size_t max_row_bytes = 0;
+
+  /// Throws arrow_error if the schema of `layout` doesn't have them.
+  void find(const wanted_rows& wanted);
 };
 
 /// A column of a batch, with what is known of all of its rows.
@@ -53,16 +61,17 @@ struct loaded_batch {
   std::shared_ptr<const arrow_file> file;
   std::uint64_t first_row = 0; ///< in the file
   std::uint64_t rows = 0;
-  std::vector<loaded_column> columns; ///< the columns to read
-  std::string problem;                ///< why none of its rows can be read
+  std::vector<loaded_column> columns;  ///< the columns to read
+  std::string problem;                 ///< why none of its rows can be read
+  std::span<const std::byte> metadata; ///< the message, for what isn't one of the columns
+  std::span<const std::byte> body;
   std::shared_ptr<const void> memory;
   owned_bytes own;
   bool is_compressed = false;
 };
 
-/// The values of a part of a dictionary, and the memory that holds them.
-struct loaded_values {
-  arrow_array array;
+/// A part of a dictionary, and the memory that holds its values.
+struct loaded_dictionary : arrow_dictionary {
   std::shared_ptr<const void> memory;
   owned_bytes own;
 };
@@ -81,28 +90,37 @@ message_bytes bytes_at(const batch_place& place, std::span<const std::byte> file
 /// The dictionaries of a file, read from their batches on first use. Not thread-safe.
 class arrow_dictionaries {
  public:
-  /// Returns the dictionary of a field, of the first `known` dictionary batches of the layout. `bytes_of(part)`
-  /// returns the message of a dictionary batch. Throws arrow_error.
+  /// `most`: the most bytes of all dictionaries, see arrow_options::max_batch_bytes.
+  explicit arrow_dictionaries(std::size_t most)
+      : limit_(most, "the file's dictionaries take", "max_batch_bytes") {}
+
+  /// Returns the dictionary of a field for a batch at this place. `bytes_of(part)` returns the message of a dictionary
+  /// batch. Throws arrow_error.
   std::shared_ptr<const arrow_dictionary> find(const arrow_field& field, const arrow_layout& layout,
-                                               std::size_t known,
+                                               const batch_place& place,
                                                function_ref<message_bytes(std::size_t part)> bytes_of);
 
  private:
-  static bool has_dictionaries(const arrow_field& field);
+  // The field, the first part, and the last parts of the dictionaries in the values.
+  using key = std::tuple<const arrow_field*, std::size_t, std::vector<std::size_t>>;
 
-  // The field, the last part, and the number of known parts if the values contain dictionaries.
-  using key = std::tuple<const arrow_field*, std::size_t, std::size_t>;
+  static void add_inner_parts(const arrow_field& field, const arrow_layout& layout, const batch_place& place,
+                              std::vector<std::size_t>& parts);
 
-  std::map<key, std::shared_ptr<const arrow_dictionary>> whole_;
-  std::map<key, std::shared_ptr<const loaded_values>> parts_;
+  void load_part(std::deque<loaded_dictionary>& loaded, const arrow_field& values, const message_bytes& bytes,
+                 dictionary_finder find_inner);
+
+  // The parts of a dictionary so far; those that are added don't move earlier ones, which other threads may read.
+  std::map<key, std::shared_ptr<std::deque<loaded_dictionary>>> loaded_;
   std::set<std::int64_t> in_work_;
+  byte_limit limit_;
 };
 
 /// Reads a column, or the part at `path` of it, of a batch of at least `rows` rows. Throws arrow_error.
 loaded_column load_column(array_reader& reader, const arrow_field& field, std::uint64_t rows,
                           const arrow_path& path);
 
-/// Reads the columns of a record batch. An error becomes its `problem`.
+/// Reads the columns of a record batch, of at most `file->max_batch_bytes` bytes. An error becomes its `problem`.
 std::shared_ptr<const loaded_batch> load_batch(const std::shared_ptr<const arrow_file>& file,
                                                const message_bytes& bytes, std::uint64_t first_row,
                                                std::uint64_t rows, dictionary_finder find_dictionary);

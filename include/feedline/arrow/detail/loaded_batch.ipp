@@ -2,7 +2,15 @@
 #pragma once
 #include <feedline/arrow/detail/loaded_batch.hpp>
 
+#include <utility>
+
 namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE void arrow_file::find(const wanted_rows& wanted) {
+  paths = find_columns(layout->schema, wanted.columns);
+  max_batch_bytes = wanted.options.max_batch_bytes;
+  max_row_bytes = wanted.options.max_row_bytes;
+}
 
 FEEDLINE_INLINE message_bytes bytes_at(const batch_place& place, std::span<const std::byte> file,
                                        std::shared_ptr<const void> memory) {
@@ -12,48 +20,59 @@ FEEDLINE_INLINE message_bytes bytes_at(const batch_place& place, std::span<const
   return {part(place.metadata, place.metadata_size), part(place.body, place.body_size), std::move(memory)};
 }
 
-FEEDLINE_INLINE bool arrow_dictionaries::has_dictionaries(const arrow_field& field) {
-  for (const arrow_field& child : field.children)
-    if (child.type == arrow_type::dictionary || has_dictionaries(child)) return true;
-  return false;
+FEEDLINE_INLINE void arrow_dictionaries::add_inner_parts(const arrow_field& field, const arrow_layout& layout,
+                                                         const batch_place& place,
+                                                         std::vector<std::size_t>& parts) {
+  for (const arrow_field& child : field.children) {
+    if (child.type == arrow_type::dictionary)
+      parts.push_back(layout.parts_of(child.dictionary, place).back());
+    add_inner_parts(child, layout, place, parts);
+  }
 }
 
 FEEDLINE_INLINE std::shared_ptr<const arrow_dictionary>
-arrow_dictionaries::find(const arrow_field& field, const arrow_layout& layout, std::size_t known,
+arrow_dictionaries::find(const arrow_field& field, const arrow_layout& layout, const batch_place& place,
                          function_ref<message_bytes(std::size_t part)> bytes_of) {
-  const std::vector<std::size_t> parts = layout.parts_of(field.dictionary, known);
-  if (parts.empty()) throw arrow_error("dictionary " + std::to_string(field.dictionary) + " is missing");
-  const std::size_t known_to_values = has_dictionaries(field) ? known : 0;
-  auto& found = whole_[{&field, parts.back(), known_to_values}];
-  if (found) return found;
-  if (!in_work_.insert(field.dictionary).second) throw arrow_error("the dictionaries contain each other");
+  const auto parts = layout.parts_of(field.dictionary, place);
+  std::vector<std::size_t> inner_parts;
+  add_inner_parts(field, layout, place, inner_parts);
+  auto& loaded = loaded_[{&field, parts.front(), std::move(inner_parts)}];
+  if (!loaded) loaded = std::make_shared<std::deque<loaded_dictionary>>();
+  if (loaded->size() < parts.size()) {
+    if (!in_work_.insert(field.dictionary).second) throw arrow_error("the dictionaries contain each other");
 
-  struct done {
-    std::set<std::int64_t>& in_work;
-    std::int64_t id;
+    struct done {
+      std::set<std::int64_t>& in_work;
+      std::int64_t id;
 
-    ~done() { in_work.erase(id); }
-  };
+      ~done() { in_work.erase(id); }
+    };
 
-  const done d{in_work_, field.dictionary};
-  const auto find_inner = [&](const arrow_field& inner) { return find(inner, layout, known, bytes_of); };
-  auto whole = std::make_shared<arrow_dictionary>();
-  for (const std::size_t part : parts) {
-    auto& loaded = parts_[{&field, part, known_to_values}];
-    if (!loaded) {
-      const message_bytes bytes = bytes_of(part);
-      const message m(bytes.metadata);
-      auto made = std::make_shared<loaded_values>();
-      made->memory = bytes.memory;
-      made->array =
-          array_reader(m.batch(), bytes.body, find_inner, made->own).read(field.children.front(), m.rows());
-      made->array.length = m.rows();
-      loaded = std::move(made);
-    }
-    whole->parts.emplace_back(loaded, &loaded->array);
-    whole->ends.push_back(whole->size() + loaded->array.length);
+    const done d{in_work_, field.dictionary};
+    const auto find_inner = [&](const arrow_field& inner) { return find(inner, layout, place, bytes_of); };
+    while (loaded->size() < parts.size())
+      load_part(*loaded, field.children.front(), bytes_of(parts[loaded->size()]), find_inner);
   }
-  return found = std::move(whole);
+  return {loaded, &(*loaded)[parts.size() - 1]};
+}
+
+FEEDLINE_INLINE void arrow_dictionaries::load_part(std::deque<loaded_dictionary>& loaded,
+                                                   const arrow_field& values, const message_bytes& bytes,
+                                                   dictionary_finder find_inner) {
+  const byte_limit before = limit_;
+  loaded_dictionary& made = loaded.emplace_back();
+  try {
+    limit_.take(sizeof made);
+    const message m(bytes.metadata);
+    made.memory = bytes.memory;
+    made.values = array_reader(m.batch(), bytes.body, find_inner, made.own, limit_).read(values, m.rows());
+    made.values.length = m.rows();
+    if (loaded.size() > 1) made.follow(loaded[loaded.size() - 2]);
+  } catch (...) {
+    loaded.pop_back();
+    limit_ = before;
+    throw;
+  }
 }
 
 FEEDLINE_INLINE loaded_column load_column(array_reader& reader, const arrow_field& field, std::uint64_t rows,
@@ -71,7 +90,7 @@ FEEDLINE_INLINE loaded_column load_column(array_reader& reader, const arrow_fiel
   };
   column.is_direct = has_values(column.array);
   if (column.array.dictionary) {
-    const arrow_array& first = *column.array.dictionary->parts.front();
+    const arrow_array& first = column.array.dictionary->first->values;
     if (has_values(first) && first.valid.empty()) column.first = &first;
   }
   return column;
@@ -85,13 +104,16 @@ FEEDLINE_INLINE std::shared_ptr<const loaded_batch> load_batch(const std::shared
   loaded->file = file;
   loaded->first_row = first_row;
   loaded->rows = rows;
+  loaded->metadata = bytes.metadata;
+  loaded->body = bytes.body;
   loaded->memory = bytes.memory;
+  byte_limit limit(file->max_batch_bytes, "it takes", "max_batch_bytes");
   try {
     const message m(bytes.metadata);
     if (m.rows() != rows || m.body_size() != bytes.body.size())
       throw arrow_error("the file has changed since it was opened");
     loaded->is_compressed = m.batch().compression() != nullptr;
-    array_reader reader(m.batch(), bytes.body, find_dictionary, loaded->own);
+    array_reader reader(m.batch(), bytes.body, find_dictionary, loaded->own, limit);
     for (const arrow_path& path : file->paths) {
       loaded->columns.push_back(load_column(reader, file->layout->schema.columns[path.front()], rows, path));
     }

@@ -40,11 +40,16 @@ class recent_batches {
  public:
   static constexpr std::size_t capacity = 16;
 
+  /// `most`: the most bytes of all batches, but for one that is larger.
+  explicit recent_batches(std::size_t most) : most_(most) {}
+
   void keep(std::shared_ptr<const loaded_batch> batch);
 
  private:
+  const std::uint64_t most_;
   std::mutex mutex_;
-  std::deque<std::shared_ptr<const loaded_batch>> batches_;
+  std::deque<std::shared_ptr<const loaded_batch>> batches_; // oldest first
+  std::uint64_t bytes_ = 0;
 };
 
 /// A mapped Arrow file. Thread-safe.
@@ -53,7 +58,7 @@ class mapped_table {
   /// Throws arrow_error if the columns don't match, or if the file has no readable batch because of a
   /// problem.
   mapped_table(std::shared_ptr<const mapped_file> file, std::size_t number, known_layout known,
-               const std::vector<wanted_column>& columns, std::shared_ptr<recent_batches> recent = nullptr);
+               const wanted_rows& wanted, std::shared_ptr<recent_batches> recent = nullptr);
 
   const arrow_layout& layout() const noexcept;
 

@@ -23,19 +23,21 @@ FEEDLINE_INLINE known_layout read_layout(const mapped_file& file) {
 }
 
 FEEDLINE_INLINE void recent_batches::keep(std::shared_ptr<const loaded_batch> batch) {
-  std::shared_ptr<const loaded_batch> oldest; // destroyed without the lock
+  std::vector<std::shared_ptr<const loaded_batch>> oldest; // destroyed without the lock
   const std::lock_guard lock(mutex_);
-  if (batches_.size() == capacity) {
-    oldest = std::move(batches_.front());
+  bytes_ += batch->own.size();
+  while (!batches_.empty() && (batches_.size() == capacity || bytes_ > most_)) {
+    bytes_ -= batches_.front()->own.size();
+    oldest.push_back(std::move(batches_.front()));
     batches_.pop_front();
   }
   batches_.push_back(std::move(batch));
 }
 
 FEEDLINE_INLINE mapped_table::mapped_table(std::shared_ptr<const mapped_file> file, std::size_t number,
-                                           known_layout known, const std::vector<wanted_column>& columns,
+                                           known_layout known, const wanted_rows& wanted,
                                            std::shared_ptr<recent_batches> recent)
-    : mapped_(std::move(file)), recent_(std::move(recent)) {
+    : mapped_(std::move(file)), recent_(std::move(recent)), dictionaries_(wanted.options.max_batch_bytes) {
   if (!known.is_of(*mapped_))
     throw arrow_error(readable(mapped_->path()) + " has changed since it was opened");
   auto described = std::make_shared<arrow_file>();
@@ -43,7 +45,7 @@ FEEDLINE_INLINE mapped_table::mapped_table(std::shared_ptr<const mapped_file> fi
   described->layout = std::move(known.layout);
   if (described->layout->batches.empty() && !described->layout->problem.empty()) throw problem_of(*described);
   try {
-    described->paths = find_columns(described->layout->schema, columns);
+    described->find(wanted);
   } catch (const arrow_error& error) {
     throw arrow_error(readable(mapped_->path()) + ": " + error.what());
   }
@@ -64,7 +66,7 @@ FEEDLINE_INLINE std::shared_ptr<const loaded_batch> mapped_table::batch(std::siz
   const auto bytes_of = [&](const batch_place& p) { return bytes_at(p, mapped_->bytes(), mapped_); };
   const auto bytes_of_part = [&](std::size_t part) { return bytes_of(layout().dictionaries[part].values); };
   const auto find_dictionary = [&](const arrow_field& field) {
-    return dictionaries_.find(field, layout(), place.dictionaries, bytes_of_part);
+    return dictionaries_.find(field, layout(), place, bytes_of_part);
   };
   auto loaded = load_batch(file_, bytes_of(place), layout().first_of(number), place.rows, find_dictionary);
   // A batch of views of the file needs hardly any memory.

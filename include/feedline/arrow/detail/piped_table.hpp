@@ -24,7 +24,7 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 class piped_table {
  public:
   /// Reads the schema. Throws arrow_error, or pipe_stopped.
-  piped_table(const std::string& path, std::size_t number, const std::vector<wanted_column>& columns,
+  piped_table(const std::string& path, std::size_t number, const wanted_rows& wanted,
               const std::stop_token& stop);
 
   /// The next batch; null at the end. Throws arrow_error, after which there are no more batches, or

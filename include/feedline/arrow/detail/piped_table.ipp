@@ -12,15 +12,13 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE piped_table::piped_table(const std::string& path, std::size_t number,
-                                         const std::vector<wanted_column>& columns,
-                                         const std::stop_token& stop)
-    : path_(path), pipe_(path, stop) {
+                                         const wanted_rows& wanted, const std::stop_token& stop)
+    : path_(path), pipe_(path, stop), dictionaries_(wanted.options.max_batch_bytes) {
   auto described = std::make_shared<arrow_file>();
   described->origin = {path, number, 0, 0};
   named([&] {
-    auto layout = std::make_shared<arrow_layout>(read_layout());
-    described->paths = find_columns(layout->schema, columns);
-    described->layout = std::move(layout);
+    described->layout = std::make_shared<arrow_layout>(read_layout());
+    described->find(wanted);
   });
   file_ = std::move(described);
 }
@@ -58,7 +56,7 @@ FEEDLINE_INLINE arrow_layout piped_table::read_layout() {
   const message m(bytes->metadata);
   if (m->kind() == message_kind::schema) {
     arrow_layout layout;
-    layout.schema = schema_reader::read(m.header<schema_table>(), m->version());
+    layout.schema = schema_reader::read(m.header<schema_table>(), m->version(), bytes->metadata.size());
     return layout;
   }
   if (!is_file_) throw arrow_error("this isn't an Arrow stream: it doesn't begin with a schema");
@@ -89,7 +87,7 @@ FEEDLINE_INLINE std::shared_ptr<const loaded_batch> piped_table::take_from_whole
   const batch_place& place = layout.batches[next_];
   at_ = place.metadata;
   const auto find_dictionary = [&](const arrow_field& field) {
-    return dictionaries_.find(field, layout, place.dictionaries, bytes_of_part);
+    return dictionaries_.find(field, layout, place, bytes_of_part);
   };
   const std::uint64_t first_row = layout.first_of(next_++);
   return load_batch(file_, bytes_at(place, *whole_, whole_), first_row, place.rows, find_dictionary);
@@ -154,8 +152,9 @@ piped_table::take(const std::shared_ptr<const owned_message>& bytes) {
   const std::uint64_t rows = m.rows();
   if (rows > arrow_layout::most_rows - rows_) throw arrow_error("there are more than 2^40 rows");
   const auto bytes_of_part = [&](std::size_t part) { return bytes_of(parts_[part]); };
+  const batch_place place{.dictionaries = known_.dictionaries.size()};
   const auto find_dictionary = [&](const arrow_field& field) {
-    return dictionaries_.find(field, known_, known_.dictionaries.size(), bytes_of_part);
+    return dictionaries_.find(field, known_, place, bytes_of_part);
   };
   return load_batch(file_, bytes_of(bytes), std::exchange(rows_, rows_ + rows), rows, find_dictionary);
 }
@@ -163,12 +162,13 @@ piped_table::take(const std::shared_ptr<const owned_message>& bytes) {
 FEEDLINE_INLINE void piped_table::add_dictionary(const message& m,
                                                  const std::shared_ptr<const owned_message>& bytes) {
   const auto& header = m.header<dictionary_batch_table>();
-  if (!header.is_delta()) { // replaces earlier parts
-    for (std::size_t i = 0; i < parts_.size(); ++i)
-      if (known_.dictionaries[i].id == header.id()) parts_[i].reset();
-    dictionaries_ = {};
+  const std::vector<std::size_t>& earlier = known_.dictionaries_of[header.id()];
+  if (!header.is_delta() && !earlier.empty()) { // replaces earlier parts
+    for (std::size_t i = known_.dictionaries[earlier.back()].first_part; i < earlier.size(); ++i)
+      parts_[earlier[i]].reset();
+    dictionaries_ = arrow_dictionaries(file_->max_batch_bytes);
   }
-  known_.dictionaries.push_back({header.id(), header.is_delta()});
+  known_.add_dictionary(header.id(), header.is_delta(), {});
   parts_.push_back(bytes);
 }
 

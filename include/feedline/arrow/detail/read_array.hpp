@@ -8,6 +8,7 @@
 #include <span>
 
 #include <feedline/arrow/detail/array.hpp>
+#include <feedline/arrow/detail/byte_limit.hpp>
 #include <feedline/arrow/detail/decompress.hpp>
 #include <feedline/arrow/detail/format_tables.hpp>
 #include <feedline/arrow/schema.hpp>
@@ -20,9 +21,9 @@ using dictionary_finder = function_ref<std::shared_ptr<const arrow_dictionary>(c
 
 class array_reader {
  public:
-  /// `body` is the message's body. `memory` stores decompressed and copied data. Throws arrow_error.
+  /// `body` is the message's body. `memory` stores decompressed and copied data, up to `limit`. Throws arrow_error.
   array_reader(const batch_table& batch, std::span<const std::byte> body, dictionary_finder find_dictionary,
-               owned_bytes& memory);
+               owned_bytes& memory, byte_limit& limit);
 
   /// Reads a column of at least `rows` rows. For a struct on the path, reads only the part on the path.
   arrow_array read(const arrow_field& field, std::uint64_t rows, std::span<const std::size_t> path = {},
@@ -59,6 +60,7 @@ class array_reader {
   std::span<const std::byte> body_;
   dictionary_finder find_dictionary_;
   owned_bytes& memory_;
+  byte_limit& limit_;
   arrow_codec codec_ = arrow_codec::none;
   std::size_t summed_views_ = 0;
   std::uint64_t further_buffers_ = 0; // of that many view columns

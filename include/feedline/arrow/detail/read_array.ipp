@@ -12,8 +12,9 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE array_reader::array_reader(const batch_table& batch, std::span<const std::byte> body,
-                                           dictionary_finder find_dictionary, owned_bytes& memory)
-    : batch_(batch), body_(body), find_dictionary_(find_dictionary), memory_(memory) {
+                                           dictionary_finder find_dictionary, owned_bytes& memory,
+                                           byte_limit& limit)
+    : batch_(batch), body_(body), find_dictionary_(find_dictionary), memory_(memory), limit_(limit) {
   if (const compression_table* const compression = batch.compression()) {
     if (compression->method() != 0 || compression->codec() < 0 || compression->codec() > 1)
       throw arrow_error("it is compressed with an unknown method");
@@ -23,6 +24,7 @@ FEEDLINE_INLINE array_reader::array_reader(const batch_table& batch, std::span<c
 
 FEEDLINE_INLINE arrow_array array_reader::read(const arrow_field& field, std::uint64_t rows,
                                                std::span<const std::size_t> path, bool is_list_element) {
+  limit_.take(sizeof(arrow_array));
   arrow_array a;
   a.field = &field;
   a.length = length_of(field);
@@ -134,7 +136,7 @@ FEEDLINE_INLINE std::span<const std::byte> array_reader::stored(const arrow_fiel
 FEEDLINE_INLINE std::span<const std::byte> array_reader::buffer(const arrow_field& field,
                                                                 std::uint64_t number, std::uint64_t least) {
   auto bytes = stored(field, number);
-  if (codec_ != arrow_codec::none) bytes = decompress(codec_, bytes, memory_);
+  if (codec_ != arrow_codec::none) bytes = decompress(codec_, bytes, memory_, limit_);
   if (bytes.size() < least)
     throw arrow_error("a buffer of part " + in_backticks(field.name) + " has " +
                       std::to_string(bytes.size()) + " bytes, but needs at least " + std::to_string(least));
@@ -143,7 +145,7 @@ FEEDLINE_INLINE std::span<const std::byte> array_reader::buffer(const arrow_fiel
 
 FEEDLINE_INLINE void array_reader::read_further(arrow_array& a) {
   const std::uint64_t count = variadic_count(a.field->view);
-  std::uint64_t left = body_.size(); // so that no bytes are decompressed many times
+  std::uint64_t left = body_.size(); // so that the buffers can't be more than the body has bytes
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t size = stored(*a.field, 2 + i).size();
     if (size > left) throw arrow_error("the buffers of part " + in_backticks(a.field->name) + " overlap");
@@ -154,7 +156,7 @@ FEEDLINE_INLINE void array_reader::read_further(arrow_array& a) {
 
 FEEDLINE_INLINE void array_reader::align(std::span<const std::byte>& bytes, std::size_t alignment) {
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment == 0) return;
-  const auto copy = memory_.add(bytes.size());
+  const auto copy = memory_.add(bytes.size(), limit_);
   std::memcpy(copy.data(), bytes.data(), bytes.size());
   bytes = copy;
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include <feedline/arrow/arrow_error.hpp>
 #include <feedline/arrow/detail/format_tables.hpp>
@@ -19,13 +20,15 @@ static_assert(std::endian::native == std::endian::little,
 /// Reads the fields in the order in which record batches store their data.
 class schema_reader {
  public:
-  explicit schema_reader(int version) : version_(version) {}
+  /// `texts`: how many bytes of texts the columns may have.
+  schema_reader(int version, std::size_t& texts) : version_(version), texts_(texts) {}
 
-  /// Throws arrow_error.
-  static arrow_schema read(const schema_table& table, int version) {
+  /// `size`: the bytes of the metadata, which is also the most that its texts have in all: a hostile schema could use a
+  /// long name for any number of columns. Throws arrow_error.
+  static arrow_schema read(const schema_table& table, int version, std::size_t size) {
     if (table.is_big_endian()) throw arrow_error("the data is big-endian, which feedline doesn't support");
     arrow_schema schema;
-    schema_reader reader(version);
+    schema_reader reader(version, size);
     for (std::size_t i = 0; i < table.columns(); ++i) schema.columns.push_back(reader.field(table.column(i)));
     return schema;
   }
@@ -33,7 +36,7 @@ class schema_reader {
  private:
   arrow_field field(const field_table& table) {
     arrow_field f;
-    f.name = table.name();
+    f.name = text(table.name());
     f.is_nullable = table.is_nullable();
     f.node = node_;
     f.buffer = buffer_;
@@ -49,12 +52,18 @@ class schema_reader {
     f.bits = 32;
     if (dictionary->index()) read_integer(f, *dictionary->index());
     take(2);
-    schema_reader of_values(version_); // a dictionary's batches contain only the values
+    schema_reader of_values(version_, texts_); // a dictionary's batches contain only the values
     arrow_field& values = f.children.emplace_back();
     values.name = f.name;
     values.is_nullable = true;
     of_values.read_type(values, table);
     return f;
+  }
+
+  std::string_view text(std::string_view stored) {
+    if (stored.size() > texts_) throw arrow_error("the texts of the schema are longer than its metadata");
+    texts_ -= stored.size();
+    return stored;
   }
 
   void take(std::size_t buffers) {
@@ -87,7 +96,7 @@ class schema_reader {
       refuse(f, "maps whose elements aren't a key and a value");
   }
 
-  static void read_parameters(arrow_field& f, type_kind kind, const type_table& type) {
+  void read_parameters(arrow_field& f, type_kind kind, const type_table& type) {
     const auto int_at = [&](unsigned number, std::int32_t otherwise) {
       return type.number<std::int32_t>(number, otherwise);
     };
@@ -147,7 +156,7 @@ class schema_reader {
     }
     case type_kind::timestamp:
       read_unit(0);
-      f.timezone = type.text(type_table::timezone);
+      f.timezone = text(type.text(type_table::timezone));
       return;
     case type_kind::duration:
       return read_unit(1);
@@ -170,6 +179,7 @@ class schema_reader {
   }
 
   int version_;
+  std::size_t& texts_;
   std::size_t node_ = 0;
   std::size_t buffer_ = 0;
   std::size_t view_ = 0;

@@ -39,13 +39,13 @@ class rows_source {
  public:
   static constexpr source_traits traits{.kind = "arrow_rows", .splits_files_by_rank = true};
 
-  rows_source(const file_patterns& files, const std::vector<std::string>& columns)
+  rows_source(const file_patterns& files, const std::vector<std::string>& columns, arrow_options options)
       : files_(files, traits.kind) {
     if (columns.size() != column_count<Row>)
       throw std::invalid_argument("feedline::arrow_rows: the row has " + std::to_string(column_count<Row>) +
                                   " fields, but " + std::to_string(columns.size()) +
                                   " columns are named; name one column for each field");
-    columns_ = std::make_shared<const std::vector<wanted_column>>(columns_of_row<Row>(columns));
+    wanted_ = want_rows(columns_of_row<Row>(columns), std::move(options));
   }
 
   void start_epoch(const epoch& e) {
@@ -127,29 +127,31 @@ class rows_source {
 
   std::uint64_t fingerprint(std::uint64_t extent) const {
     std::uint64_t hash = files_.fingerprint(extent);
-    for (const wanted_column& column : *columns_) hash = key(hash, stable_hash(column.name));
+    for (const wanted_column& column : wanted_->columns) hash = key(hash, stable_hash(column.name));
     return hash;
   }
 
-  /// Rows of mapped files are views. Each row of a compressed batch may be the only one that keeps the batch
-  /// in memory. Unknown for a pipe, and for fields that own their bytes.
+  /// Rows of mapped files are views, unless fields own their bytes. Each row of a compressed batch may be the only one
+  /// that keeps the batch and the file's dictionaries in memory. Unknown for a pipe.
   std::optional<std::size_t> max_item_bytes() const {
     constexpr bool are_views = []<class... Field>(std::type_identity<std::tuple<Field...>>) {
       return (std::is_trivially_copyable_v<Field> && ...);
     }(std::type_identity<row_types<Row>>());
-    if (!are_views) return std::nullopt;
-    std::uint64_t largest = 0;
-    for (const std::string& name : files_.names()) {
-      const auto size = largest_batch_in_memory(name);
-      if (!size) return std::nullopt;
-      largest = std::max(largest, *size);
-    }
-    return sizeof(arrow_row<Row>) + static_cast<std::size_t>(largest);
+    const auto memory = memory_of_rows(files_, *wanted_);
+    if (!memory) return std::nullopt;
+    return sizeof(arrow_row<Row>) + static_cast<std::size_t>(memory->batch_and_dictionaries) +
+           (are_views ? 0 : wanted_->options.max_row_bytes);
+  }
+
+  /// What access by position keeps.
+  std::size_t bytes_held_by_position() const {
+    const auto memory = memory_of_rows(files_, *wanted_);
+    return memory ? static_cast<std::size_t>(memory->by_position) : 0;
   }
 
   indexed_rows<Row> indexed(const std::stop_token& stop = {}) const {
     files_.expect_files();
-    return {files_, columns_, stop};
+    return {files_, wanted_, stop};
   }
 
   std::string origin(std::uint64_t index) const {
@@ -177,12 +179,12 @@ class rows_source {
     const std::uint64_t first = std::exchange(first_, 0);
     const std::string& name = files_.names()[number];
     if (is_pipe(name)) {
-      piped_ = std::make_shared<piped_table>(name, number, *columns_, stop_);
+      piped_ = std::make_shared<piped_table>(name, number, *wanted_, stop_);
     } else {
       auto file = ahead_.take(number);
       if (!file) file = map_arrow(name);
       const known_layout known = read_layout(*file);
-      mapped_ = std::make_shared<mapped_table>(std::move(file), number, known, *columns_);
+      mapped_ = std::make_shared<mapped_table>(std::move(file), number, known, *wanted_);
       if (first > 0) go_to(first);
     }
   }
@@ -244,7 +246,7 @@ class rows_source {
   }
 
   file_order files_;
-  std::shared_ptr<const std::vector<wanted_column>> columns_;
+  std::shared_ptr<const wanted_rows> wanted_;
   std::stop_token stop_;
   read_ahead ahead_;
   std::shared_ptr<mapped_table> mapped_; // the current file, or …

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Finds the columns that the user names.
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include <feedline/arrow/arrow_options.hpp>
 #include <feedline/arrow/detail/cell.hpp>
 #include <feedline/arrow/schema.hpp>
 
@@ -22,6 +27,25 @@ wanted_column want(const std::string& name) {
 }
 
 const arrow_field& field_at(const arrow_schema& schema, const arrow_path& path);
+
+/// Memory in addition to the mapped files.
+struct memory_of_batches {
+  std::uint64_t batch_and_dictionaries = 0; ///< the most for a record batch and the dictionaries of its file
+  std::uint64_t by_position =
+      0; ///< the dictionaries of all files, and the batches that are kept (see recent_batches)
+};
+
+/// What a source reads, shared by all of its copies.
+struct wanted_rows {
+  std::vector<wanted_column> columns;
+  arrow_options options;
+  mutable std::mutex mutex; // for the members below
+  mutable std::optional<std::optional<memory_of_batches>>
+      memory{}; ///< once it is known; empty inside: unknown
+};
+
+/// Throws std::invalid_argument for a size that was negative.
+std::shared_ptr<const wanted_rows> want_rows(std::vector<wanted_column> columns, arrow_options options);
 
 /// If the column is a struct {bytes, path}, as Hugging Face stores audio and images, but bytes are expected,
 /// appends the part `bytes` to the path.

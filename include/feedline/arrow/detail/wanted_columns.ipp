@@ -3,12 +3,24 @@
 #include <feedline/arrow/detail/wanted_columns.hpp>
 
 #include <cstddef>
+#include <utility>
 
 #include <feedline/arrow/arrow_error.hpp>
 #include <feedline/arrow/detail/array.hpp>
+#include <feedline/detail/given_size.hpp>
 #include <feedline/detail/readable_text.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE std::shared_ptr<const wanted_rows> want_rows(std::vector<wanted_column> columns,
+                                                             arrow_options options) {
+  refuse_negative(options.max_batch_bytes, "feedline::arrow_rows: max_batch_bytes");
+  refuse_negative(options.max_row_bytes, "feedline::arrow_rows: max_row_bytes");
+  auto wanted = std::make_shared<wanted_rows>();
+  wanted->columns = std::move(columns);
+  wanted->options = std::move(options);
+  return wanted;
+}
 
 FEEDLINE_INLINE const arrow_field& field_at(const arrow_schema& schema, const arrow_path& path) {
   const arrow_field* field = &schema.columns[path.front()];

@@ -167,7 +167,10 @@ class reordered_source {
 
   std::optional<std::size_t> max_item_bytes() const { return max_item_bytes_of(source_); }
 
-  std::size_t bytes_held() const { return bytes_held_by(source_); }
+  std::size_t bytes_held() const {
+    if constexpr (requires { source_.bytes_held_by_position(); }) return source_.bytes_held_by_position();
+    else return bytes_held_by(source_);
+  }
 
   std::string origin(std::uint64_t index) const { return origin_of(source_, index); }
 
