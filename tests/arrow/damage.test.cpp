@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +26,7 @@
 
 namespace fl = feedline;
 using namespace feedline::test;
+using namespace std::string_literals;
 using Catch::Contains;
 using numbers = std::vector<std::int64_t>;
 
@@ -96,20 +98,108 @@ TEST_CASE("files other than Arrow data are refused") {
     return run_to_end(read(folder.write("a", bytes)).finite()).failed->message;
   };
   CHECK_THAT(message(""), Contains("/a: the file is empty"));
-  CHECK_THAT(message("abc"), Contains("the message is cut off"));
-  CHECK_THAT(message("hello, world"), Contains("the metadata is cut off"));
+  CHECK_THAT(message("abc"), Contains("this isn't an Arrow file: it is text"));
+  CHECK_THAT(message("\1\2\3"), Contains("the message is cut off"));
+  CHECK_THAT(message("\x10\0\0\0x"s), Contains("the metadata is cut off"));
   CHECK_THAT(message(std::string(64, '\xfe')), Contains("this isn't Arrow data"));
   CHECK_THAT(message(std::string(64, '\0')), Contains("there is no schema"));
   const std::string wav("RIFF\x24\0\0\0WAVEfmt \x10\0\0\0", 20);
   CHECK_THAT(message(wav), Contains("/a: this isn't an Arrow file: it is a WAV file (RIFF)"));
   CHECK_THAT(message("PAR1 and more of it"), Contains("this isn't an Arrow file: it is a Parquet file"));
+  CHECK_THAT(message("FEA1\0\0\0\0"s),
+             Contains("it is a Feather file of version 1: write it with version 2"));
+  CHECK_THAT(message("{\n  \"citation\": \"\",\n"), Contains("this isn't an Arrow file: it is JSON"));
+  CHECK_THAT(message(" [1, 2]"), Contains("this isn't an Arrow file: it is JSON"));
+  CHECK_THAT(message("id,Größe\r\n1,\"a\"\r\n"),
+             Contains("this isn't an Arrow file: it is text, such as CSV"));
+  CHECK_THAT(message("version https://git-lfs.github.com/spec/v1\n"), Contains("it is a Git LFS pointer"));
   CHECK_THAT(message("\x1f\x8b\x08 and more"), Contains("this isn't an Arrow file: it is gzip data"));
   CHECK_THAT(message("<html><body>404"), Contains("this isn't an Arrow file: it is an HTML page"));
   CHECK_THAT(message("ARROW1"), Contains("the file is cut off: it begins with ARROW1"));
   CHECK_THAT(message("ARROW1\0\0 ------ ARROW1"), Contains("ARROW1"));
   CHECK_THAT(run_to_end(read(folder.path()).finite()).failed->message,
-             Contains("is a directory: name the files in it, such as"));
+             Contains("is a directory: name the files in it, such as `" + folder.path() + "/*.arrow`"));
   CHECK_THAT(run_to_end(read(folder / "none").finite()).failed->message, Contains("No such file"));
+}
+
+TEST_CASE("streams one after another in a file are left out with a notice, or read") {
+  const temporary_folder folder;
+  const std::string next = arrow_writer({int64_part("x")}).batch({counted(5, 7)}).stream();
+  for (const std::string& between : {std::string(), std::string(12, '\0')}) {
+    const auto path = folder.write("a", whole_stream() + between + next + next);
+    folder.write("b", whole_stream() + "xyz");
+    folder.write("c", arrow_writer({int64_part("x")}).stream()); // without rows
+    std::vector<std::string> notices;
+    const auto source = [&](bool concatenated) {
+      return fl::arrow_rows<std::int64_t>(
+          {folder / "?"}, {"x"},
+          {.concatenated = concatenated, .on_notice = [&](const std::string& s) { notices.push_back(s); }});
+    };
+    const auto left_out = source(false) | fl::map(value);
+    for (int i = 0; i < 2; ++i) CHECK(collect(left_out.finite()) == numbers{0, 1, 2, 3, 4, 0, 1, 2, 3, 4});
+    CHECK(collect((source(false) | fl::global_shuffle() | fl::map(value)).finite()).size() == 10);
+    REQUIRE(notices.size() == 2); // one for each source
+    for (const std::string& notice : notices)
+      CHECK_THAT(notice, Contains(path + ": " + std::to_string(2 * next.size()) +
+                                  " bytes follow the end of the stream and aren't read") &&
+                             Contains("`concatenated`"));
+    folder.write("b", whole_stream() + std::string(5, '\0'));
+    CHECK(collect((source(true) | fl::map(value)).finite()) ==
+          numbers{0, 1, 2, 3, 4, 5, 6, 5, 6, 0, 1, 2, 3, 4});
+    CHECK(collect((source(true) | fl::global_shuffle() | fl::map(value)).finite()).size() == 14);
+    CHECK(source(true).source().indexed().at(8).row() == 8);
+    fl::testing::check_source([&] { return source(true); }, {.places = 6}, value);
+    const auto checkpoint = left_out.infinite().checkpoint();
+    CHECK_THROWS_AS((source(true) | fl::map(value)).infinite({.resume = checkpoint}), std::invalid_argument);
+    CHECK(notices.size() == 2);
+  }
+}
+
+TEST_CASE("a stream after another one must be one, with the same columns and its own dictionaries") {
+  const temporary_folder folder;
+  const auto failed = [&](const std::string& next, const arrow_part& part = int64_part("x")) {
+    arrow_part with_dictionary = part;
+    arrow_writer first({part});
+    if (part.dictionary)
+      first.dictionary(1, text_data({"a"})).batch(std::vector{number_data<std::int32_t>({0})});
+    else first.batch({counted(0, 1)});
+    const auto path = folder.write("a", first.stream() + next);
+    const auto result = run_to_end(
+        (fl::arrow_rows<fl::arrow_value>({path}, {"x"}, {.concatenated = true}) | fl::prefetch(1)).finite());
+    CHECK(result.items.size() == 1);
+    return result.failed ? result.failed->message : "nothing";
+  };
+  CHECK_THAT(failed(arrow_writer({text_part("x")}).stream()),
+             Contains("the stream has other columns than the one before it: `x`: utf8, not `x`: int64"));
+  const std::string whole = whole_stream();
+  const std::string schema = arrow_writer({int64_part("x")}).open();
+  CHECK_THAT(failed(whole.substr(schema.size())), Contains("it doesn't begin with a schema"));
+  CHECK_THAT(failed(whole.substr(0, schema.size() + 20)), Contains("is cut off"));
+  CHECK_THAT(failed("garbage"), Contains("is cut off"));
+  arrow_part part = text_part("x");
+  part.dictionary = 1;
+  const std::vector index{number_data<std::int32_t>({0})};
+  CHECK_THAT(failed(arrow_writer({part}).batch(index).stream(), part), Contains("dictionary 1 is missing"));
+  CHECK_THAT(failed(arrow_writer({part})
+                        .dictionary(1, text_data({"b"}), true)
+                        .batch(std::vector{number_data<std::int32_t>({1})})
+                        .stream(),
+                    part),
+             Contains("the file has a dictionary") || Contains("a dictionary that has only 1"));
+}
+
+TEST_CASE("Arrow files with footers can't be joined, which is an error instead of the wrong rows") {
+  const temporary_folder folder;
+  const auto file = [](std::int64_t begin) {
+    return arrow_writer({int64_part("x")}).batch({counted(begin, begin + 3)}).file();
+  };
+  const auto path = folder.write("a", file(0) + file(10));
+  const auto result = run_to_end(read(path).finite());
+  CHECK(result.items.empty());
+  REQUIRE(result.failed);
+  CHECK_THAT(result.failed->message,
+             Contains("the file consists of several Arrow files, of which the first has " +
+                      std::to_string(file(0).size()) + " bytes"));
 }
 
 TEST_CASE("buffers that are too short, or outside the body, are refused when their batch is read") {
@@ -217,7 +307,9 @@ TEST_CASE("files with any byte changed, or cut off anywhere, are refused or read
   const auto go_through = [&](const std::string& bytes, const std::vector<std::string>& columns) {
     const std::string path = folder.write("a", bytes);
     for (const std::string& column : columns) {
-      auto source = fl::arrow_rows<fl::arrow_value>({path}, {column}).source();
+      auto source =
+          fl::arrow_rows<fl::arrow_value>({path}, {column}, {.on_notice = [](const std::string&) {}})
+              .source();
       source.start_epoch({});
       for (int left = 50; left > 0; --left) {
         try {

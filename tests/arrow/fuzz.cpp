@@ -32,7 +32,7 @@ std::string name_of(int file) { return "/proc/self/fd/" + std::to_string(file); 
 
 template <class Row, class Look>
 void go_through(const std::string& path, const std::vector<std::string>& columns, Look look) {
-  auto source = fl::arrow_rows<Row>({path}, columns).source();
+  auto source = fl::arrow_rows<Row>({path}, columns, {.concatenated = true}).source();
   source.start_epoch({});
   for (int left = most_rows; left > 0; --left) {
     try {

@@ -121,6 +121,44 @@ TEST_CASE("dictionaries from a pipe are extended and replaced") {
   CHECK(collect(rows.finite()) == std::vector<std::string>{"b", "a", "c"});
 }
 
+TEST_CASE("streams one after another in a pipe are left out with a notice, or read") {
+  const temporary_folder folder;
+  const std::string path = make_pipe(folder);
+  arrow_part part = text_part("x");
+  part.dictionary = 1;
+  const auto stream = [&](const char* text) {
+    return arrow_writer({part})
+        .dictionary(1, text_data({text}))
+        .batch(std::vector{number_data<std::int32_t>({0, 0})})
+        .stream();
+  };
+  const std::string first = stream("a"), second = stream("b");
+  using texts = std::vector<std::string>;
+  for (const bool concatenated : {false, true}) {
+    std::vector<std::string> notices;
+    const auto rows =
+        fl::arrow_rows<std::string>({path}, {"x"},
+                                    {.concatenated = concatenated,
+                                     .on_notice = [&](const std::string& s) { notices.push_back(s); }}) |
+        fl::map(value);
+    {
+      const auto writing = write_to(path, first + std::string(4, '\0') + second);
+      CHECK(collect(rows.finite()) == (concatenated ? texts{"a", "a", "b", "b"} : texts{"a", "a"}));
+    }
+    REQUIRE(notices.size() == (concatenated ? 0 : 1));
+    if (!concatenated)
+      CHECK_THAT(notices[0], Contains(path + ": " + std::to_string(second.size()) + " bytes follow the end"));
+    const auto writing =
+        write_to(path, first + arrow_writer({text_part("x")}).batch({text_data({"c"})}).stream());
+    const auto result = run_to_end(rows.finite());
+    CHECK(result.items == texts{"a", "a"});
+    CHECK(result.failed.has_value() == concatenated);
+    if (result.failed)
+      CHECK_THAT(result.failed->message,
+                 Contains("other columns than the one before it: `x`: utf8, not `x`: dict"));
+  }
+}
+
 TEST_CASE("a pipe that ends early is an error after its complete batches, and other files follow") {
   const temporary_folder folder;
   const std::string path = make_pipe(folder, "a");

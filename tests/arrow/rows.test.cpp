@@ -26,6 +26,7 @@
 #include "support/arrow_writer.hpp"
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
+#include "support/page_cache.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/throws_saying.hpp"
 
@@ -55,6 +56,7 @@ constexpr auto to_plain = [](const fl::arrow_row<clip>& row) {
 static_assert(std::is_same_v<decltype(fl::arrow_rows<clip>({}, {}))::item, fl::arrow_row<clip>>);
 static_assert(fl::indexed_source<fl::detail::rows_source<clip>>);
 static_assert(fl::detail::can_be_resumed<fl::detail::rows_source<clip>>);
+static_assert(fl::detail::announced_samples<fl::detail::indexed_rows<clip>>);
 
 /// Clip number i; every fifth has no label.
 plain_clip clip_number(int i) {
@@ -366,6 +368,29 @@ TEST_CASE("dictionaries are read as their values, also after deltas and replacem
              Contains("row 0: can't read its record batch: dictionary 7 is missing"));
 }
 
+TEST_CASE("a row with a path and no bytes says so") {
+  const auto rows = [](std::vector<std::optional<std::string>> bytes,
+                       std::vector<std::optional<std::string>> paths) {
+    const std::vector<bool> all(bytes.size(), true);
+    arrow_writer writer = clip_writer();
+    const auto labels = number_data(std::vector<std::optional<std::int64_t>>(bytes.size(), 1));
+    return writer.batch({labels, struct_data(all, {text_data(bytes), text_data(paths)})}).stream();
+  };
+  using span = std::span<const std::byte>;
+  for (const char* column : {"audio", "audio.bytes"})
+    CHECK_THAT(
+        why_not<span>(rows({"x", std::nullopt}, {"a.wav", "/data/b.wav"}), column),
+        Contains("row 1, column `audio.bytes`: the row has a path (`/data/b.wav`) and no bytes: store the"));
+  CHECK_THAT(why_not<span>(rows({std::nullopt}, {std::nullopt}), "audio"), Contains("the value is null"));
+  CHECK_THAT(why_not<std::string_view>(rows({"x"}, {std::nullopt}), "audio.path"),
+             Contains("the value is null"));
+  arrow_writer null_struct = clip_writer();
+  null_struct.batch({number_data<std::int64_t>({1}),
+                     struct_data({false}, {text_data({std::nullopt}), text_data({"a.wav"})})});
+  CHECK_THAT(why_not<span>(null_struct.stream(), "audio"), Contains("the value is null"));
+  CHECK_FALSE(read_all<std::optional<span>>(rows({std::nullopt}, {"a.wav"}), "audio").at(0));
+}
+
 TEST_CASE("the parts of a null struct are null") {
   const auto bytes = column_of<int>(struct_part("x", {int64_part("y")}),
                                     struct_data({true, false}, {number_data<std::int64_t>({1, 2})}));
@@ -422,6 +447,43 @@ TEST_CASE("files without rows yield none, and a loop can be left early") {
   const auto p = fl::arrow_rows<clip>({folder / "?"}, columns) | fl::map(to_plain, fl::workers{4}) |
                  fl::shuffle({.capacity = 8});
   CHECK(collect(p.infinite(), 100).size() == 100);
+}
+
+TEST_CASE("rows that are read by position are announced to the system before") {
+  const temporary_folder folder;
+  constexpr std::size_t size = 200'000, count = 60;
+  arrow_writer writer({binary_part("x"), list_part("y", int64_part("e")), {"z", type_kind::binary_view}});
+  std::vector<std::optional<std::string>> bytes;
+  std::vector<std::optional<std::vector<std::int64_t>>> lists;
+  for (std::size_t i = 0; i < count; ++i) {
+    bytes.emplace_back(std::string(size, static_cast<char>('a' + i)));
+    lists.emplace_back(std::vector<std::int64_t>(size / 8, static_cast<std::int64_t>(i)));
+  }
+  const std::string file = writer.batch({text_data(bytes), list_data(lists), view_data(bytes)}).stream();
+  const std::string path = folder.write("a", file);
+  const std::size_t row = 58, far = 45; // farther from the beginning than systems usually read ahead
+  const auto place_of = [&](const std::string& value, std::size_t after = 0) {
+    return file.find(value, after) + size / 2;
+  };
+  if (!file_system_reads_ahead(path, size)) return;
+  const auto check = [&](const auto& rows, std::size_t near, std::size_t distant) {
+    forget_file(path);
+    REQUIRE_FALSE(is_in_memory(path, near));
+    // The numbers that say where the row is come first.
+    CHECK(comes_into_memory(path, near, [&] { rows.will_need(row); }));
+    CHECK_FALSE(is_in_memory(path, distant));
+  };
+  const auto text = [&](std::size_t i) { return std::string(1000, static_cast<char>('a' + i)); };
+  const auto list = [](std::size_t i) {
+    return raw_bytes(std::vector<std::int64_t>(100, static_cast<std::int64_t>(i)));
+  };
+  const std::size_t lists_begin = file.find(list(1));
+  using span = std::span<const std::byte>;
+  check(fl::arrow_rows<span>({path}, {"x"}).source().indexed(), place_of(text(row)), place_of(text(far)));
+  check(fl::arrow_rows<std::span<const std::int64_t>>({path}, {"y"}).source().indexed(), place_of(list(row)),
+        place_of(list(far)));
+  check(fl::arrow_rows<span>({path}, {"z"}).source().indexed(), place_of(text(row), lists_begin),
+        place_of(text(far), lists_begin));
 }
 
 TEST_CASE("a checkpoint includes the columns") {

@@ -35,14 +35,20 @@ inline bool is_in_memory(const std::string& path, std::size_t offset) {
   return known && (state & 1) != 0;
 }
 
-/// Waits for the page at an offset to be read ahead; returns whether it was.
-inline bool comes_into_memory(const std::string& path, std::size_t offset) {
+/// Waits for the page at an offset to be read ahead, and calls `announce` meanwhile; returns whether it was.
+template <class Announce>
+bool comes_into_memory(const std::string& path, std::size_t offset, Announce announce) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!is_in_memory(path, offset)) {
+    announce();
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::yield();
   }
   return true;
+}
+
+inline bool comes_into_memory(const std::string& path, std::size_t offset) {
+  return comes_into_memory(path, offset, [] {});
 }
 
 /// Whether this file system drops a file from the page cache on request and reads ahead on request.

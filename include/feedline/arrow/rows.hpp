@@ -64,8 +64,11 @@ namespace feedline::inline FEEDLINE_ABI {
 ///          `arrow_rows<clip>("digits-*.arrow", {"audio.bytes", "label"}) | map([](const auto& row) {
 ///          return decode(row->audio); }, workers{8})`
 ///
-/// Pipes and /dev/stdin are read from beginning to end. Each of their rows keeps its record batch in memory,
-/// and a resumed run reads the earlier rows again. Files are opened and mapped when the source reaches them:
+/// What follows the end mark of a stream is left out, with a notice, unless `concatenated` is set: see arrow_options, which
+/// also limits the memory that batches and rows take.
+///
+/// Pipes and /dev/stdin are read from beginning to end, also after the end mark of a stream. Each of their rows keeps its
+/// record batch in memory, and a resumed run reads the earlier rows again. Files are opened and mapped when the source reaches them:
 /// don't shorten a file in place during a run (SIGBUS). The source doesn't check whether texts are valid
 /// UTF-8.
 template <class Row>

@@ -62,6 +62,8 @@ struct arrow_field {
   std::size_t node = 0;        ///< position in the batch's nodes
   std::size_t buffer = 0;      ///< position of its first buffer in the batch's buffers, not counting …
   std::size_t view = 0;        ///< … the variadic buffers of this number of columns before it
+
+  bool operator==(const arrow_field&) const = default;
 };
 
 /// "int64", "list<float32>", "struct<bytes: binary, path: utf8>", "timestamp<us, UTC>". Long texts are
@@ -71,6 +73,8 @@ std::string to_string(const arrow_field& field, std::size_t max_length = 500);
 /// The columns of a file, in the file's order.
 struct arrow_schema {
   std::vector<arrow_field> columns; ///< one for each column
+
+  bool operator==(const arrow_schema&) const = default;
 };
 
 /// "`audio`: struct<bytes: binary, path: utf8>, `label`: int64". Long texts are shortened.

@@ -65,6 +65,7 @@ inline file_kind kind_of_file(std::string_view begin) noexcept {
       {0, "ID3", {"an MP3 file"}},
       {0, "RIFF", {"a RIFF file"}},
       {0, "ARROW1", {"an Arrow file"}},
+      {0, "FEA1", {"a Feather file of version 1: write it with version 2"}},
       {0, "PAR1", {"a Parquet file"}},
       {0, "\x89HDF\r\n", {"an HDF5 file"}},
       {0, "\x93NUMPY", {"a NumPy file"}},

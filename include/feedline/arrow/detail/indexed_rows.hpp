@@ -60,6 +60,19 @@ class indexed_rows : public places_in_files {
     return arrow_row<Row>(table->batch(batch), row - layout.first_of(batch));
   }
 
+  /// Announces rows that are large, or of a compressed batch: reading others costs less than the request.
+  void will_need(std::uint64_t place) const noexcept {
+    const std::size_t number = file_of(place);
+    const known_file& known = shared_->files[number];
+    const std::uint64_t row = place - first_of(number);
+    if (known.problem.empty() && known.layout.layout->is_worth_announcing(row)) {
+      try {
+        shared_->table(number)->will_need(row);
+      } catch (...) { // at() throws it
+      }
+    }
+  }
+
  private:
   struct known_file {
     known_layout layout;
@@ -74,7 +87,7 @@ class indexed_rows : public places_in_files {
             ": the rows of a pipe can only be read in order, not by position; copy it to a file first");
       const auto file = map_arrow(name, sharing::alone); // other mappings of the file may not expect jumps
       file->expect_jumps();
-      known_file known{read_layout(*file), {}};
+      known_file known{read_layout(*file, *shared_->wanted), {}};
       mapped_table(file, 0, known.layout, *shared_->wanted); // throws if the columns don't match
       return known;
     } catch (const arrow_error& error) {

@@ -37,6 +37,9 @@ struct dictionary_place {
   std::size_t first_part = 0; ///< position of the dictionary's first part among the batches with this id
 };
 
+/// Throws arrow_error for the schema of a stream that follows one with other columns.
+void check_schema_after(const arrow_schema& first, const arrow_schema& next);
+
 /// Throws arrow_error, which says what the file is, if it begins as another known kind does.
 void refuse_other_kind(std::span<const std::byte> begin);
 
@@ -51,7 +54,8 @@ struct arrow_layout {
   std::vector<std::uint64_t> ends; ///< for each batch, the number of rows up to its end
   std::vector<dictionary_place> dictionaries;
   std::map<std::int64_t, std::vector<std::size_t>> dictionaries_of; ///< the numbers of those with an id
-  std::string problem; ///< why the file can't be read after these batches
+  std::string problem;        ///< why the file can't be read after these batches
+  std::uint64_t left_out = 0; ///< bytes after the end of the stream
 
   std::uint64_t rows() const noexcept;
 
@@ -65,6 +69,11 @@ struct arrow_layout {
 
   void add(const batch_place& batch);
 
+  static constexpr std::uint64_t few_bytes = 16 << 10; ///< reading them costs less than announcing them
+
+  /// Whether the row, or the compressed batch that contains it, is so large that the system should read it ahead.
+  bool is_worth_announcing(std::uint64_t row) const noexcept;
+
   void add_dictionary(std::int64_t id, bool is_delta, const batch_place& values);
 
   /// The numbers of the dictionary batches that form a dictionary for a batch at this place. Throws arrow_error if there
@@ -75,7 +84,8 @@ struct arrow_layout {
 /// Reads the messages of a file.
 class layout_reader {
  public:
-  static arrow_layout read(std::span<const std::byte> file);
+  /// `concatenated`: see arrow_options.
+  static arrow_layout read(std::span<const std::byte> file, bool concatenated = false);
 
  private:
   explicit layout_reader(std::span<const std::byte> file) : file_(file) {}
@@ -92,10 +102,13 @@ class layout_reader {
     }
   }
 
-  void read_stream();
+  void read_stream(bool concatenated);
 
-  /// Returns the offset of the next message, or 0 at the end.
-  std::uint64_t read_message(std::uint64_t at, bool& has_schema);
+  /// Returns the offset of the next message, or 0 at the end of a stream.
+  std::uint64_t read_message(std::uint64_t at);
+
+  /// The offset after the end marks and zeros at `at`.
+  std::uint64_t after_end(std::uint64_t at) const;
 
   /// The metadata of a message, and the offset of its body. `size` is the size of prefix and metadata; 0: as
   /// in the prefix.
@@ -108,8 +121,10 @@ class layout_reader {
 
   void read_footer();
 
-  /// Throws arrow_error for a footer that names a message twice: it could name one of many columns any number of times.
-  static void refuse_doubles(std::span<const std::byte> dictionaries, std::span<const std::byte> batches);
+  /// Throws arrow_error for a footer that names a message twice, as it could name one of many columns any number of times,
+  /// and for the footer of a file that follows another one.
+  void check_blocks(std::span<const std::byte> dictionaries, std::span<const std::byte> batches,
+                    std::uint64_t footer) const;
 
   template <class F>
   void for_each_block(std::span<const std::byte> blocks, message_kind kind, F f) {
@@ -136,6 +151,7 @@ class layout_reader {
 
   std::span<const std::byte> file_;
   arrow_layout layout_;
+  bool expects_schema_ = true;       // at the beginning of a stream
   std::size_t first_dictionary_ = 0; // of the stream
 };
 

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include <feedline/arrow/detail/read_schema.hpp>
 #include <feedline/detail/file_kind.hpp>
+#include <feedline/detail/utf8.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -22,6 +24,12 @@ FEEDLINE_INLINE std::size_t arrow_layout::batch_of(std::uint64_t row) const noex
 }
 
 FEEDLINE_INLINE std::uint64_t arrow_layout::places() const noexcept { return rows() + !problem.empty(); }
+
+FEEDLINE_INLINE bool arrow_layout::is_worth_announcing(std::uint64_t row) const noexcept {
+  if (row >= rows()) return false;
+  const batch_place& batch = batches[batch_of(row)];
+  return batch.body_size / (batch.is_compressed ? 1 : batch.rows) >= few_bytes;
+}
 
 FEEDLINE_INLINE void arrow_layout::add(const batch_place& batch) {
   if (batch.rows > most_rows - rows()) throw arrow_error("there are more than 2^40 rows");
@@ -48,12 +56,12 @@ FEEDLINE_INLINE std::span<const std::size_t> arrow_layout::parts_of(std::int64_t
   throw arrow_error("dictionary " + std::to_string(id) + " is missing");
 }
 
-FEEDLINE_INLINE arrow_layout layout_reader::read(std::span<const std::byte> file) {
+FEEDLINE_INLINE arrow_layout layout_reader::read(std::span<const std::byte> file, bool concatenated) {
   layout_reader reader(file);
   const bool is_file = reader.holds(0, arrow_file_name);
   try {
     if (is_file) reader.read_footer();
-    else reader.read_stream();
+    else reader.read_stream(concatenated);
   } catch (const arrow_error& error) {
     reader.layout_.problem = error.what();
   }
@@ -66,43 +74,84 @@ FEEDLINE_INLINE bool layout_reader::holds(std::uint64_t at, std::string_view tex
                     [](char a, std::byte b) { return a == static_cast<char>(b); });
 }
 
-FEEDLINE_INLINE void refuse_other_kind(std::span<const std::byte> begin) {
-  if (const std::string other = what_it_is(begin); !other.empty())
-    throw arrow_error("this isn't an Arrow file" + other);
+/// ": it is JSON", or ": it is text, such as CSV"; empty for other bytes.
+inline std::string kind_of_text(std::string_view begin) {
+  char32_t first = 0; // that isn't a space
+  for (std::string_view rest = begin.substr(0, 512); !rest.empty();) {
+    const bool may_be_cut_off = rest.size() < 4;
+    const char32_t c = next_character(rest);
+    if (c < 9 || (c > 13 && c < ' ') || (c == 0xfffd && !may_be_cut_off)) return {};
+    if (first == 0 && c > ' ') first = c;
+  }
+  return first == '{' || first == '[' ? ": it is JSON" : ": it is text, such as CSV";
 }
 
-FEEDLINE_INLINE void layout_reader::read_stream() {
+FEEDLINE_INLINE void refuse_other_kind(std::span<const std::byte> begin) {
+  std::string other = what_it_is(begin);
+  if (other.empty()) other = kind_of_text({reinterpret_cast<const char*>(begin.data()), begin.size()});
+  if (!other.empty()) throw arrow_error("this isn't an Arrow file" + other);
+}
+
+FEEDLINE_INLINE void check_schema_after(const arrow_schema& first, const arrow_schema& next) {
+  if (first != next)
+    throw arrow_error("the stream has other columns than the one before it: " + to_string(next) + ", not " +
+                      to_string(first));
+}
+
+FEEDLINE_INLINE void layout_reader::read_stream(bool concatenated) {
   if (file_.empty()) throw arrow_error("the file is empty");
   bool has_schema = false;
   try {
     for (std::uint64_t at = 0; at < file_.size();) {
-      const std::uint64_t next = at_offset(at, [&] { return read_message(at, has_schema); });
-      if (next == 0) break;
+      std::uint64_t next = at_offset(at, [&] { return read_message(at); });
+      has_schema = has_schema || next > 0; // as the first message is one
+      if (next == 0) {
+        if (!has_schema) throw arrow_error("there is no schema");
+        next = after_end(at);
+        expects_schema_ = true;
+        first_dictionary_ = layout_.dictionaries.size();
+        if (!concatenated) {
+          layout_.left_out = file_.size() - next;
+          break;
+        }
+      }
       at = next;
     }
-    if (!has_schema) throw arrow_error("there is no schema");
   } catch (const arrow_error&) {
     if (!has_schema) refuse_other_kind(file_);
     throw;
   }
 }
 
-FEEDLINE_INLINE std::uint64_t layout_reader::read_message(std::uint64_t at, bool& has_schema) {
+FEEDLINE_INLINE std::uint64_t layout_reader::after_end(std::uint64_t at) const {
+  for (std::size_t zeros = 0;; at += zeros) {
+    const auto rest =
+        file_.subspan(static_cast<std::size_t>(at)).first(std::min<std::uint64_t>(8, file_.size() - at));
+    const bool has_marker = rest.size() == 8 && load<std::uint32_t>(rest.data()) == message_prefix::marker;
+    const auto size = has_marker ? rest.subspan(4) : rest.first(std::min<std::size_t>(4, rest.size()));
+    if (size.empty() || std::ranges::any_of(size, [](std::byte b) { return b != std::byte(); })) return at;
+    zeros = has_marker ? 8 : size.size();
+  }
+}
+
+FEEDLINE_INLINE std::uint64_t layout_reader::read_message(std::uint64_t at) {
   const auto [metadata, body] = metadata_at(at, 0);
   if (metadata.empty()) return 0;
   const message m(metadata);
-  if (!has_schema && m->kind() != message_kind::schema)
+  if (expects_schema_ && m->kind() != message_kind::schema)
     throw arrow_error("this isn't an Arrow stream: it doesn't begin with a schema");
   const std::uint64_t left = file_.size() - body;
   if (m.body_size() > left)
     throw arrow_error("the body is cut off: " + std::to_string(m.body_size()) + " bytes announced, " +
                       std::to_string(left) + " left");
   switch (m->kind()) {
-  case message_kind::schema:
-    if (has_schema) throw arrow_error("this is a second schema");
-    layout_.schema = schema_reader::read(m.header<schema_table>(), m->version(), metadata.size());
-    has_schema = true;
+  case message_kind::schema: {
+    if (!std::exchange(expects_schema_, false)) throw arrow_error("this is a second schema");
+    arrow_schema schema = schema_reader::read(m.header<schema_table>(), m->version(), metadata.size());
+    if (at == 0) layout_.schema = std::move(schema);
+    else check_schema_after(layout_.schema, schema);
     break;
+  }
   case message_kind::dictionary_batch:
     add_dictionary(m, metadata, body);
     break;
@@ -153,19 +202,28 @@ FEEDLINE_INLINE void layout_reader::add_dictionary(const message& m, std::span<c
   layout_.add_dictionary(header.id(), header.is_delta(), place_of(m, metadata, body));
 }
 
-FEEDLINE_INLINE void layout_reader::refuse_doubles(std::span<const std::byte> dictionaries,
-                                                   std::span<const std::byte> batches) {
+FEEDLINE_INLINE void layout_reader::check_blocks(std::span<const std::byte> dictionaries,
+                                                 std::span<const std::byte> batches,
+                                                 std::uint64_t footer) const {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> messages; // begin and end
+  std::uint64_t end = 0;
   for (auto blocks : {dictionaries, batches})
     for (; !blocks.empty(); blocks = blocks.subspan(footer_table::block_size)) {
       const auto offset = load<std::uint64_t>(blocks.data());
       messages.emplace_back(offset, offset + load<std::uint32_t>(blocks.data() + 8));
+      end = std::max(end, messages.back().second + load<std::uint64_t>(blocks.data() + 16));
     }
   std::ranges::sort(messages);
   for (std::size_t i = 1; i < messages.size(); ++i)
     if (messages[i].first < messages[i - 1].second)
       throw arrow_error("the footer refers twice to the message at offset " +
                         std::to_string(messages[i].first));
+  for (const std::uint64_t mark :
+       {0u, 4u, 8u}) // bytes of the end mark between the last message and the footer
+    if (end < footer && mark < footer - end && holds(footer - end - mark, arrow_file_name))
+      throw arrow_error("the file consists of several Arrow files, of which the first has " +
+                        std::to_string(footer - end - mark) +
+                        " bytes: only streams can be joined; write each of these to a file of its own");
 }
 
 FEEDLINE_INLINE void layout_reader::read_footer() {
@@ -187,7 +245,7 @@ FEEDLINE_INLINE void layout_reader::read_footer() {
   if (!footer || !footer->schema()) throw arrow_error("the footer is damaged");
   message::check_version(footer->version());
   layout_.schema = schema_reader::read(*footer->schema(), footer->version(), bytes.size());
-  refuse_doubles(footer->dictionaries(), footer->batches());
+  check_blocks(footer->dictionaries(), footer->batches(), size - tail - bytes.size());
   for_each_block(footer->dictionaries(), message_kind::dictionary_batch,
                  [&](const auto&... at) { add_dictionary(at...); });
   std::set<std::int64_t> ids;

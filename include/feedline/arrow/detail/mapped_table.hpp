@@ -32,7 +32,7 @@ struct known_layout {
 };
 
 /// Reads the positions of a file's batches. A file that can't be read has a layout with a problem.
-known_layout read_layout(const mapped_file& file);
+known_layout read_layout(const mapped_file& file, const wanted_rows& wanted);
 
 /// Keeps the most recently decompressed record batches, so that rows in random order don't each need a
 /// decompression. Thread-safe.
@@ -68,6 +68,9 @@ class mapped_table {
   arrow_error problem() const;
 
   std::shared_ptr<const loaded_batch> batch(std::size_t number);
+
+  /// Makes the system start to read what row `row` of the file needs. Doesn't wait for it.
+  void will_need(std::uint64_t row);
 
  private:
   struct slot {

@@ -50,8 +50,8 @@ class pipe {
   /// Allocates memory only as bytes arrive.
   std::size_t append(std::vector<std::byte>& to, std::uint64_t count);
 
-  /// Reads to the end, so that the writer isn't blocked.
-  void drain();
+  /// Reads to the end, so that the writer isn't blocked, and returns the number of bytes.
+  std::uint64_t drain();
 
  private:
   struct wake {

@@ -44,9 +44,13 @@ FEEDLINE_INLINE std::size_t pipe::append(std::vector<std::byte>& to, std::uint64
   return got;
 }
 
-FEEDLINE_INLINE void pipe::drain() {
+FEEDLINE_INLINE std::uint64_t pipe::drain() {
   std::vector<std::byte> rest(1 << 16);
-  while (read(rest.data(), rest.size()) == rest.size()) continue;
+  for (std::uint64_t sum = 0;;) {
+    const std::size_t got = read(rest.data(), rest.size());
+    sum += got;
+    if (got < rest.size()) return sum;
+  }
 }
 
 FEEDLINE_INLINE void pipe::wait() {

@@ -24,7 +24,7 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 class piped_table {
  public:
   /// Reads the schema. Throws arrow_error, or pipe_stopped.
-  piped_table(const std::string& path, std::size_t number, const wanted_rows& wanted,
+  piped_table(const std::string& path, std::size_t number, std::shared_ptr<const wanted_rows> wanted,
               const std::stop_token& stop);
 
   /// The next batch; null at the end. Throws arrow_error, after which there are no more batches, or
@@ -57,7 +57,7 @@ class piped_table {
   /// Reads `count` bytes. Begins with those left in begin_.
   std::size_t read(std::byte* to, std::size_t count);
 
-  /// Returns null at the end of the stream.
+  /// Returns null at the end.
   std::shared_ptr<const owned_message> read_message();
 
   void read_part(std::vector<std::byte>& part, std::uint64_t size, const char* name);
@@ -65,21 +65,27 @@ class piped_table {
   /// Returns the record batch of a message, or null for other messages.
   std::shared_ptr<const loaded_batch> take(const std::shared_ptr<const owned_message>& bytes);
 
+  /// Begins a stream that follows another one.
+  void begin_stream(const message& m, std::size_t metadata_size);
+
   void add_dictionary(const message& m, const std::shared_ptr<const owned_message>& bytes);
 
   static message_bytes bytes_of(const std::shared_ptr<const owned_message>& bytes);
 
   std::string path_;
+  std::shared_ptr<const wanted_rows> wanted_;
   pipe pipe_;
   std::shared_ptr<const std::vector<std::byte>> whole_;
   std::size_t next_ = 0;         // next batch of whole_
   std::vector<std::byte> begin_; // first bytes, read to detect a file
   bool is_file_ = false;
-  std::uint64_t at_ = 0;      // offset of the message
-  std::uint64_t reached_ = 0; // bytes read so far
+  bool expects_schema_ = true; // at the beginning of a stream
+  std::uint64_t at_ = 0;       // offset of the message
+  std::uint64_t reached_ = 0;  // bytes read so far
   std::uint64_t rows_ = 0;
   std::shared_ptr<const arrow_file> file_;
   arrow_layout known_; // only its dictionaries
+  batch_place place_;  // of the next batch: only its dictionaries
   std::vector<std::shared_ptr<const owned_message>> parts_;
   arrow_dictionaries dictionaries_;
 };

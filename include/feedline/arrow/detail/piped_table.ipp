@@ -12,13 +12,17 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE piped_table::piped_table(const std::string& path, std::size_t number,
-                                         const wanted_rows& wanted, const std::stop_token& stop)
-    : path_(path), pipe_(path, stop), dictionaries_(wanted.options.max_batch_bytes) {
+                                         std::shared_ptr<const wanted_rows> wanted,
+                                         const std::stop_token& stop)
+    : path_(path),
+      wanted_(std::move(wanted)),
+      pipe_(path, stop),
+      dictionaries_(wanted_->options.max_batch_bytes) {
   auto described = std::make_shared<arrow_file>();
   described->origin = {path, number, 0, 0};
   named([&] {
     described->layout = std::make_shared<arrow_layout>(read_layout());
-    described->find(wanted);
+    described->find(*wanted_);
   });
   file_ = std::move(described);
 }
@@ -55,6 +59,7 @@ FEEDLINE_INLINE arrow_layout piped_table::read_layout() {
   if (!bytes) throw arrow_error("there is no schema");
   const message m(bytes->metadata);
   if (m->kind() == message_kind::schema) {
+    expects_schema_ = false;
     arrow_layout layout;
     layout.schema = schema_reader::read(m.header<schema_table>(), m->version(), bytes->metadata.size());
     return layout;
@@ -103,17 +108,29 @@ FEEDLINE_INLINE std::size_t piped_table::read(std::byte* to, std::size_t count) 
 }
 
 FEEDLINE_INLINE std::shared_ptr<const piped_table::owned_message> piped_table::read_message() {
-  at_ = reached_;
   std::byte prefix[8];
-  std::size_t got = read(prefix, 4);
-  if (got == 0) return nullptr;
-  if (got == 4 && load<std::uint32_t>(prefix) == message_prefix::marker) got += read(prefix + 4, 4);
-  if (got < 4 || (got < 8 && load<std::uint32_t>(prefix) == message_prefix::marker))
-    throw arrow_error("the message is cut off");
-  const auto size = message_prefix::read(prefix).size;
-  if (size == 0) {
-    if (is_file_) pipe_.drain();
-    return nullptr;
+  std::size_t got = 0;
+  std::int32_t size = 0;
+  for (bool has_ended = false;;) {
+    at_ = reached_;
+    got = read(prefix, 4);
+    if (got == 0) return nullptr;
+    const bool has_marker = got == 4 && load<std::uint32_t>(prefix) == message_prefix::marker;
+    if (has_marker) got += read(prefix + 4, 4);
+    const bool is_whole = got == (has_marker ? 8 : 4);
+    size = is_whole ? message_prefix::read(prefix).size : 0;
+    if (is_whole && size == 0) { // the end mark
+      has_ended = expects_schema_ = true;
+      if (!is_file_) continue;
+      pipe_.drain(); // the footer
+      return nullptr;
+    }
+    if (has_ended && !wanted_->options.concatenated) {
+      wanted_->notice(path_, got + pipe_.drain());
+      return nullptr;
+    }
+    if (!is_whole) throw arrow_error("the message is cut off");
+    break;
   }
   if (size < 0)
     throw arrow_error("this isn't Arrow data: the size of the metadata is " + std::to_string(size));
@@ -138,6 +155,10 @@ FEEDLINE_INLINE void piped_table::read_part(std::vector<std::byte>& part, std::u
 FEEDLINE_INLINE std::shared_ptr<const loaded_batch>
 piped_table::take(const std::shared_ptr<const owned_message>& bytes) {
   const message m(bytes->metadata);
+  if (std::exchange(expects_schema_, false)) {
+    begin_stream(m, bytes->metadata.size());
+    return nullptr;
+  }
   switch (m->kind()) {
   case message_kind::dictionary_batch:
     add_dictionary(m, bytes);
@@ -152,11 +173,20 @@ piped_table::take(const std::shared_ptr<const owned_message>& bytes) {
   const std::uint64_t rows = m.rows();
   if (rows > arrow_layout::most_rows - rows_) throw arrow_error("there are more than 2^40 rows");
   const auto bytes_of_part = [&](std::size_t part) { return bytes_of(parts_[part]); };
-  const batch_place place{.dictionaries = known_.dictionaries.size()};
   const auto find_dictionary = [&](const arrow_field& field) {
-    return dictionaries_.find(field, known_, place, bytes_of_part);
+    return dictionaries_.find(field, known_, place_, bytes_of_part);
   };
   return load_batch(file_, bytes_of(bytes), std::exchange(rows_, rows_ + rows), rows, find_dictionary);
+}
+
+FEEDLINE_INLINE void piped_table::begin_stream(const message& m, std::size_t metadata_size) {
+  if (m->kind() != message_kind::schema)
+    throw arrow_error("this isn't an Arrow stream: it doesn't begin with a schema");
+  check_schema_after(file_->layout->schema,
+                     schema_reader::read(m.header<schema_table>(), m->version(), metadata_size));
+  for (std::size_t i = place_.first_dictionary; i < parts_.size(); ++i) parts_[i].reset();
+  place_.first_dictionary = parts_.size();
+  dictionaries_ = arrow_dictionaries(file_->max_batch_bytes);
 }
 
 FEEDLINE_INLINE void piped_table::add_dictionary(const message& m,
@@ -168,8 +198,9 @@ FEEDLINE_INLINE void piped_table::add_dictionary(const message& m,
       parts_[earlier[i]].reset();
     dictionaries_ = arrow_dictionaries(file_->max_batch_bytes);
   }
-  known_.add_dictionary(header.id(), header.is_delta(), {});
+  known_.add_dictionary(header.id(), header.is_delta(), place_);
   parts_.push_back(bytes);
+  place_.dictionaries = parts_.size();
 }
 
 FEEDLINE_INLINE message_bytes piped_table::bytes_of(const std::shared_ptr<const owned_message>& bytes) {

@@ -128,6 +128,7 @@ class rows_source {
   std::uint64_t fingerprint(std::uint64_t extent) const {
     std::uint64_t hash = files_.fingerprint(extent);
     for (const wanted_column& column : wanted_->columns) hash = key(hash, stable_hash(column.name));
+    if (wanted_->options.concatenated) hash = key(hash, std::uint64_t{1});
     return hash;
   }
 
@@ -179,11 +180,11 @@ class rows_source {
     const std::uint64_t first = std::exchange(first_, 0);
     const std::string& name = files_.names()[number];
     if (is_pipe(name)) {
-      piped_ = std::make_shared<piped_table>(name, number, *wanted_, stop_);
+      piped_ = std::make_shared<piped_table>(name, number, wanted_, stop_);
     } else {
       auto file = ahead_.take(number);
       if (!file) file = map_arrow(name);
-      const known_layout known = read_layout(*file);
+      const known_layout known = read_layout(*file, *wanted_);
       mapped_ = std::make_shared<mapped_table>(std::move(file), number, known, *wanted_);
       if (first > 0) go_to(first);
     }

@@ -31,8 +31,7 @@ const arrow_field& field_at(const arrow_schema& schema, const arrow_path& path);
 /// Memory in addition to the mapped files.
 struct memory_of_batches {
   std::uint64_t batch_and_dictionaries = 0; ///< the most for a record batch and the dictionaries of its file
-  std::uint64_t by_position =
-      0; ///< the dictionaries of all files, and the batches that are kept (see recent_batches)
+  std::uint64_t by_position = 0;            ///< the dictionaries of all files, and recent_batches
 };
 
 /// What a source reads, shared by all of its copies.
@@ -40,8 +39,12 @@ struct wanted_rows {
   std::vector<wanted_column> columns;
   arrow_options options;
   mutable std::mutex mutex; // for the members below
-  mutable std::optional<std::optional<memory_of_batches>>
-      memory{}; ///< once it is known; empty inside: unknown
+  /// Once it was looked for; empty inside: unknown.
+  mutable std::optional<std::optional<memory_of_batches>> memory{};
+  mutable bool has_noticed = false;
+
+  /// Says once that bytes after the end of a stream are left out.
+  void notice(const std::string& path, std::uint64_t left_out) const;
 };
 
 /// Throws std::invalid_argument for a size that was negative.

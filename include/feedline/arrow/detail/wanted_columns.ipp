@@ -22,6 +22,20 @@ FEEDLINE_INLINE std::shared_ptr<const wanted_rows> want_rows(std::vector<wanted_
   return wanted;
 }
 
+FEEDLINE_INLINE void wanted_rows::notice(const std::string& path, std::uint64_t left_out) const {
+  {
+    const std::lock_guard lock(mutex);
+    if (left_out == 0 || std::exchange(has_noticed, true)) return;
+  }
+  try {
+    notify(options.on_notice,
+           readable(path) + ": " + std::to_string(left_out) +
+               " bytes follow the end of the stream and aren't read; if they are further streams, set "
+               "`concatenated` in arrow_options to read them too. Further files aren't reported");
+  } catch (...) { // a notice isn't worth a failure
+  }
+}
+
 FEEDLINE_INLINE const arrow_field& field_at(const arrow_schema& schema, const arrow_path& path) {
   const arrow_field* field = &schema.columns[path.front()];
   for (std::size_t i = 1; i < path.size(); ++i) field = &(*parts_of(*field))[path[i]];

@@ -97,6 +97,7 @@ FEEDLINE_INLINE void file_order::refuse_unfit(const std::vector<std::uint32_t>& 
       const std::string_view source = list_->source;
       const char* const ending = source == "tar_samples"      ? "*.tar"
                                  : source == "tar_gz_samples" ? "*.tar.gz"
+                                 : source == "arrow_rows"     ? "*.arrow"
                                                               : "*";
       throw std::runtime_error(in_backticks(name) + " is a directory: name the files in it, such as " +
                                in_backticks(name + (name.ends_with('/') ? "" : "/") + ending));
