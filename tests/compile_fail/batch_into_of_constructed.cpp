@@ -19,6 +19,6 @@ int main() {
   auto fill = [](int, fl::batch_slot<example>&) {};
   auto p = fl::from(std::vector{1}) |
            fl::batch_into<example>(2, fill); // expect: the samples of batch_into must be
-  // expect: give a class with a constructor a function fields() that returns std::tie(a, b)
+  // expect: give a class with a constructor or a base class a function fields() that returns std::tie(a, b)
   static_cast<void>(p.finite());
 }

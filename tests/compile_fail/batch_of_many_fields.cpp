@@ -20,5 +20,5 @@ int main() {
   static_cast<void>((fl::from(std::vector<example>{}) | fl::batch(2)).finite());
   // expect: `item` has no shape
   // expect: at most 64 fields
-  // expect: give a class with a constructor a function fields()
+  // expect: give a class with a constructor or a base class a function fields()
 }

@@ -12,6 +12,8 @@ int main() {
 #ifdef FEEDLINE_COMPILE_PASS
   for (const int n : loader.next().value().get<0>()) static_cast<void>(n);
 #else
-  for (const int n : loader.next()->get<0>()) static_cast<void>(n); // expect: deleted
+  for (const int n : loader.next()->get<0>())
+    static_cast<void>(n); // expect: give it a name, auto batch = loader.next();
 #endif
+  // one error
 }

@@ -476,6 +476,18 @@ TEST_CASE("try_next() and next_for() distinguish an item, nothing yet and the en
   CHECK(loader.state() == fl::run_state::finished);
 }
 
+TEST_CASE("value_or() of a result is its item, or another value where there is none") {
+  auto loader = fl::from(std::vector{7, 8}).finite();
+  CHECK(loader.next().value_or(-1) == 7);
+  const auto named = loader.next();
+  CHECK(named.value_or(-1) == 8);
+  CHECK(loader.next().value_or(-1) == -1);
+  auto moved = fl::from(count_to(1)) | fl::map([](int n) { return std::make_unique<int>(n); });
+  auto of_pointers = moved.finite();
+  CHECK(*of_pointers.next().value_or(nullptr) == 0);
+  CHECK(of_pointers.next().value_or(nullptr) == nullptr);
+}
+
 TEST_CASE("A stop wakes next_for(), which throws what next() throws") {
   const watchdog guard("a consumer that waits for a while");
   std::atomic<bool> is_open = false;

@@ -53,6 +53,14 @@ void append(const T&...);
 template <class Pipeline>
 using item_of = typename Pipeline::item;
 
+/// A stage that knows nothing of the library.
+template <class In>
+struct own_stage {
+  using output = In;
+
+  void operator()(In item, auto& emit) { emit(std::move(item)); }
+};
+
 template <class Left, class Right>
 concept composes = requires(Left left, Right right) { left | right; };
 
@@ -231,6 +239,18 @@ TEST_CASE("The number of items in an epoch is known without running, if sources 
   CHECK(!(numbers | flat_map | fl::batch(10)).size());
   const auto generate = fl::generate([] { return std::optional(1); });
   CHECK(!(generate | fl::batch(10)).size());
+}
+
+TEST_CASE("A stage of a user's own follows every source of the library") {
+  static_assert(composes<fl::tar_samples, own_stage<fl::tar_sample>>);
+  using pool = decltype(fl::sliding_window_pool(fl::files(".")));
+  static_assert(composes<pool, own_stage<fl::source_item_t<pool>>>);
+  static_assert(composes<decltype(fl::broadcast(fl::from(count_to(1)).finite(), 1)[0]), own_stage<int>>);
+  static_assert(composes<decltype(fl::join({}, fl::from(count_to(1)).finite())), own_stage<int>>);
+  fl::push_source<int> source;
+  for (const int n : count_to(3)) source.push(n);
+  source.close();
+  CHECK(collect((source | own_stage<int>{} | fl::map(plus_one)).infinite()) == std::vector{1, 2, 3});
 }
 
 TEST_CASE("functions in the namespace of a user's function don't replace the library's") {

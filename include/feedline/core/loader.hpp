@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -25,8 +26,8 @@
 
 namespace feedline::inline FEEDLINE_ABI {
 
-/// The result of `next()`, `try_next()` and `next_for()`: an item, nothing yet, or the end of the stream. It has most members
-/// of a std::optional, and converts to one.
+/// The result of `next()`, `try_next()` and `next_for()`: an item, nothing yet, or the end of the stream. It has the members
+/// of a std::optional that a result needs, and converts to one.
 template <class T>
 class next_result {
  public:
@@ -73,9 +74,28 @@ class next_result {
 
   ///@}
 
-  /// Not for a temporary: in `for (auto x : loader.next()->get<0>())` the item would be gone before the loop begins. Give
-  /// the result a name.
-  T* operator->() && = delete;
+  /// Not for a temporary: in `for (auto x : loader.next()->get<0>())` the item would be gone before the loop begins.
+  template <class Item = T>
+  Item* operator->() && {
+    static_assert(!std::is_same_v<Item, T>, "feedline: the item that next() returns would be gone before it "
+                                            "is used: give it a name, auto batch = "
+                                            "loader.next(); and then use batch->…");
+    return nullptr;
+  }
+
+  ///@{
+  /// The item, or this value where there is none.
+  template <class U>
+  T value_or(U&& otherwise) const& {
+    return item_.value_or(std::forward<U>(otherwise));
+  }
+
+  template <class U>
+  T value_or(U&& otherwise) && {
+    return std::move(item_).value_or(std::forward<U>(otherwise));
+  }
+
+  ///@}
 
   ///@{
   /// Compares the items, as std::optional does.

@@ -94,6 +94,16 @@ class pipeline {
   /// between them.
   auto infinite(const infinite_options& o = {}) const { return start(detail::as_run_options(o)); }
 
+  /// Explains that an infinite run has no number of epochs.
+  template <std::same_as<finite_options> Options = finite_options>
+  detail::refused_pipeline infinite(const Options&) const {
+    static_assert(
+        !std::is_same_v<Options, finite_options>,
+        "feedline: infinite() has no .epochs and no .first_epoch, as its run never ends by itself: use "
+        "finite() for a number of epochs, or leave the loop after a number of batches");
+    return {};
+  }
+
   /// The most memory that a run with these options can hold, also a finite one. Throws what starting it would
   /// throw.
   memory_plan memory(const infinite_options& o = {}) const {
@@ -295,7 +305,10 @@ concept container = !starts_pipeline<T> && !part<T> && requires(const T& t) { t.
 /// Appends a stage to a source, a pipeline or another stage.
 template <class Left, class Right>
   requires detail::part<std::remove_cvref_t<Left>> || detail::part<std::remove_cvref_t<Right>>
-[[gnu::cold]] auto operator|(Left&& left, Right&& right) {
+[[gnu::cold,
+  nodiscard("a pipeline only describes the work: iterate over the loader that its finite() or infinite() "
+            "returns")]] auto
+operator|(Left&& left, Right&& right) {
   using L = std::remove_cvref_t<Left>;
   using R = std::remove_cvref_t<Right>;
   static_assert(!detail::starts_pipeline<R> || !detail::starts_pipeline<L>,

@@ -123,6 +123,11 @@ class tensor {
     allocate(detail::block_cache::smallest);
   }
 
+  // clang-format off
+  tensor(const tensor&) = delete; // feedline: a tensor isn't copied by accident: bind `const auto& x`, std::move(x), or call x.clone()
+
+  // clang-format on
+
   /// The moved-from tensor has no elements.
   tensor(tensor&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),

@@ -120,7 +120,20 @@ concept lists_fields = requires(T& value) {
 };
 
 template <class T>
-concept plain_struct = std::is_class_v<T> && std::is_aggregate_v<T> && !tuple_like<T> && !lists_fields<T>;
+struct any_base {
+  template <class Base>
+    requires(std::is_base_of_v<Base, T> && !std::is_same_v<Base, T>)
+  operator Base() const noexcept;
+};
+
+/// Whether an aggregate has a base class: its members and that of the base can't be bound together.
+template <class T>
+concept has_base =
+    requires { T{any_base<T>()}; } && !requires { T{any_base<void>()}; }; // a field may accept anything
+
+template <class T>
+concept plain_struct =
+    std::is_class_v<T> && std::is_aggregate_v<T> && !tuple_like<T> && !lists_fields<T> && !has_base<T>;
 
 template <class T>
 inline constexpr bool has_fields = tuple_like<T> || lists_fields<T>;

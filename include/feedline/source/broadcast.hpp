@@ -41,6 +41,7 @@ namespace feedline::inline FEEDLINE_ABI {
 template <class T>
 class branch {
  public:
+  using feedline_part = void;
   static constexpr source_traits traits{.kind = "branch", .live = true};
 
   /// For broadcast() and split().

@@ -44,6 +44,7 @@ struct join_options {
 template <class T>
 class joined_runs {
  public:
+  using feedline_part = void;
   static constexpr source_traits traits{.kind = "join", .live = true};
 
   /// For join().

@@ -60,6 +60,7 @@ class push_source {
       "feedline::push_source: items move between threads, so their move constructor must not throw");
 
  public:
+  using feedline_part = void;
   static constexpr source_traits traits{.kind = "push_source", .live = true};
 
   /// An empty buffer.

@@ -109,6 +109,7 @@ class sliding_window_pool {
   using run = detail::pool_run<Upstream, detail::make_chunks>;
 
  public:
+  using feedline_part = void;
   static constexpr source_traits traits{.kind = "sliding_window_pool", .live = true};
 
   /// A pool of the chunks that the source's files hold.

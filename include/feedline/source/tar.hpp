@@ -102,6 +102,7 @@ struct tar_options {
 ///         - a sample of more than `max_sample_bytes` bytes is an error, and the next sample follows.
 class tar_samples : public detail::tar_in_order {
  public:
+  using feedline_part = void;
   static constexpr source_traits traits{.kind = "tar_samples", .splits_files_by_rank = true};
 
   /// Without this, one name in braces could also be a source that is copied.

@@ -389,6 +389,13 @@ class batch_of : public struct_columns<T, Mode> {
   using feedline_batch = void;
   using sample_type = T; ///< the type of a sample
 
+  batch_of() = default;
+  // clang-format off
+  batch_of(const batch_of&) = delete; // feedline: a batch isn't copied: write `for (auto& batch : loader)`, pass `const auto& batch`, or std::move(batch)
+  // clang-format on
+  batch_of(batch_of&&) = default;
+  batch_of& operator=(batch_of&&) = default;
+
   /// The number of samples.
   std::size_t size() const noexcept { return ids_.size(); }
 
@@ -732,7 +739,7 @@ auto make_batch_stage(std::size_t size, batch_options options, Mode mode) {
 /// Gathers samples into batches.
 ///
 /// Takes:   numbers, std::optional numbers, arrays of numbers, tensors, strings; vectors, plain structs, pairs and tuples of
-///          those and of each other (at most 64 fields each; a class with a constructor has them by a function `auto
+///          those and of each other (at most 64 fields each; a class with a constructor or a base class has them by a function `auto
 ///          fields() { return std::tie(a, b); }`). As elements of vectors: no tensors whose types have no shape and, with
 ///          padded, no strings or vectors. With as_list: any item
 /// Gives:   batch_of<item>

@@ -209,11 +209,8 @@ auto batch_into(std::size_t size, F&& f, Options... options) {
       ((detail::has_option<Options, name, workers, batch_options, shapes>)&&...),
       "feedline: after its function batch_into takes name{…}, workers{…}, batch_options{…} and shapes{…}");
   static_assert(detail::each_once<Options...>, "feedline: one of the `Options` of batch_into is given twice");
-  static_assert(detail::has_row_columns<T>(),
-                "feedline: the samples of batch_into must be numbers, std::optional numbers, std::arrays and "
-                "tensors, or plain structs of those (at most 64 fields; give a class with a constructor a "
-                "function fields() that returns std::tie(a, b))");
-  if constexpr (!detail::has_row_columns<T>()) {
+  static_assert(sizeof(batch_slot<T>) > 0); // which says what T must be
+  if constexpr (!detail::has_row_columns<T>() || detail::refused<F>) {
     return detail::refused_pipeline();
   } else {
     if (size == 0) throw std::invalid_argument("feedline::batch_into: a batch needs at least one sample");

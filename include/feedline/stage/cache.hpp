@@ -45,7 +45,7 @@ struct cache_check<input_item<In>, cached_item<Out>, Key, Stages> {
   static_assert(can_store,
                 "feedline: cache() can't store `cached_item`: it stores numbers, std::arrays, tensors, "
                 "strings, vectors, and pairs, tuples and plain structs of those (at most 64 fields; give a "
-                "class with a constructor a "
+                "class with a constructor or a base class a "
                 "function fields() that returns std::tie(a, b))");
   static_assert(can_identify,
                 "feedline: cache() can't identify `input_item`, the input of the stages that it caches: "

@@ -236,7 +236,7 @@ auto split(F&& predicate, True on_true, False on_false, Options... options) {
       fits, "feedline: a branch of split, `True` or `False`, may have only stateless stages (map, filter, "
             "flat_map, tap, split) without workers or queues: pass workers{…} to split, and put cache, "
             "shuffle, batch and the like after it");
-  if constexpr (fits) {
+  if constexpr (fits && !detail::refused<F>) {
     using held = detail::held_function_t<F>;
     using split_parts = detail::split_parts<held, typename true_type::segments::stage_types,
                                             typename false_type::segments::stage_types>;

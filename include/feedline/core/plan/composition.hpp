@@ -2,6 +2,7 @@
 #pragma once
 // Checks at compile time that a stage fits behind what it receives, and says what is wrong.
 #include <cstddef>
+#include <type_traits>
 
 #include <feedline/core/options.hpp>
 #include <feedline/core/plan/segments.hpp>
@@ -57,13 +58,15 @@ struct fit_check<stage_before<Before>, item<Item>, stage<Stage>, Field...> {
       sizeof...(Field) == 0,
       "feedline: the `field` of `item` can't be stacked, so `stage` can't make tensors of it: make it a "
       "number, an array of numbers, a tensor, a string, or a vector or a plain struct of those (at most "
-      "64 fields; give a class with a constructor a function fields() that returns std::tie(a, b)), or "
+      "64 fields; give a class with a constructor or a base class a function fields() that returns "
+      "std::tie(a, b)), or "
       "collect whole items with as_list");
   static_assert(
       f != fit::no_shape || sizeof...(Field) > 0,
       "feedline: `item` has no shape, so `stage` can't make tensors of it: use numbers, arrays, tensors, "
       "strings, or vectors or a plain struct of those (at most 64 fields; give a class with a "
-      "constructor a function fields() that returns std::tie(a, b)), or collect whole items with as_list");
+      "constructor or a base class a function fields() that returns std::tie(a, b)), or collect whole items "
+      "with as_list");
   static_assert(
       f != fit::no_length,
       "feedline: `stage` doesn't know the length of `item`: pass a function of the item that returns "
@@ -149,5 +152,8 @@ struct refused_pipeline {
   template <class T>
   operator T() const;
 };
+
+template <class T>
+concept refused = std::is_same_v<std::remove_cvref_t<T>, refused_pipeline>;
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -285,26 +285,31 @@ namespace feedline::inline FEEDLINE_ABI {
 /// a sample fails if a field of four bytes or more wasn't written at all.
 template <class T>
 class batch_slot {
+  static constexpr bool has_rows = detail::has_row_columns<T>();
+
  public:
   /// The field that a member pointer names: a std::span of its elements in row-major order, or a reference if
   /// it is a number. A std::optional number is assigned a std::optional; it is empty until then.
   template <auto Member>
     requires detail::names_field<T, Member>
   decltype(auto) get() const {
-    return block_->template at<detail::field_index<Member>()>(row_);
+    if constexpr (has_rows) return block_->template at<detail::field_index<Member>()>(row_);
+    else return (static_cast<T*>(nullptr)->*Member);
   }
 
   /// Field number I, for pairs and tuples, for example.
   template <std::size_t I>
   decltype(auto) get() const {
-    return block_->template at<I>(row_);
+    if constexpr (has_rows) return block_->template at<I>(row_);
+    else return std::get<I>(detail::fields_of(*static_cast<T*>(nullptr)));
   }
 
   /// The only field, for samples that are one tensor, array or number.
   decltype(auto) value() const
     requires detail::is_one_column<stacked_t, T>
   {
-    return block_->template at<0>(row_);
+    if constexpr (has_rows) return block_->template at<0>(row_);
+    else return (*static_cast<T*>(nullptr));
   }
 
  private:
@@ -313,6 +318,15 @@ class batch_slot {
   std::shared_ptr<detail::batch_block<T>> block_;
   std::size_t row_ = 0;
   std::uint64_t position_ = 0; // in the stream of items
+
+  // Here, as the function that fills a slot may be compiled before batch_into is.
+  static_assert(
+      has_rows,
+      "feedline: the samples of batch_into must be numbers, std::optional numbers, std::arrays and tensors, "
+      "or plain "
+      "structs of those (at most 64 fields; give a class with a constructor or a base class a function "
+      "fields() that returns "
+      "std::tie(a, b)): for texts and lists use map and batch, or a std::array of a text's most characters");
 };
 
 namespace detail {

@@ -28,7 +28,13 @@ struct per_worker_t {
 ///     map(per_worker([] { return [codec = my_codec()](const blob& b) mutable { return codec.decode(b); }; }))
 template <class Factory>
 auto per_worker(Factory factory) {
-  return per_worker_t<Factory>{std::move(factory)};
+  constexpr bool makes_functions = std::is_invocable_v<const Factory&>;
+  static_assert(
+      makes_functions,
+      "feedline: per_worker takes a function without arguments, which isn't mutable, that makes the worker's "
+      "function: per_worker([] { return [buffer = my_buffer()](const item& i) mutable { … }; })");
+  if constexpr (makes_functions) return per_worker_t<Factory>{std::move(factory)};
+  else return detail::refused_pipeline();
 }
 
 namespace detail {
@@ -195,7 +201,7 @@ auto make_function_stage(F&& f, Options... options) {
                 "feedline: unordered needs workers: without them a stage keeps the order anyway");
   static_assert(each_once<Options...>, "feedline: one of the `Options` of a stage is given twice");
   if constexpr (!((has_option<Options, name, workers, unordered_t, max_item_bytes>)&&...) ||
-                !each_once<Options...>) {
+                !each_once<Options...> || refused<F>) {
     return refused_pipeline();
   } else {
     Stage<held_function_t<F>> stage(held_function_t<F>(std::forward<F>(f)),
