@@ -95,7 +95,8 @@ auto training_clips(const options& o, const fl::mel_spectrogram& spectrogram) {
   });
   return fl::arrow_rows<clip>(o.train, {o.audio_column, o.label_column}) |
          fl::partition({100 - o.hold_out, o.hold_out}, 0) |
-         fl::shuffle({.capacity = o.shuffle, .min_fill = o.min_fill}) | fl::prefetch(o.raw_queue) |
+         fl::shuffle({.capacity = o.shuffle, .min_fill = std::max<std::size_t>(1, o.min_fill)}) |
+         fl::prefetch(o.raw_queue) |
          fl::batch_into<example>(o.batch, make,
                                  fl::shapes{{{spectrogram.mels(), spectrogram.frames(length)}}},
                                  fl::workers{o.workers}, fl::name{"spectrogram"});

@@ -188,7 +188,8 @@ auto batches_from(Source source, const loader_options& o) {
                                                   fl::map(validate, fl::name{"chunk validator"}) |
                                                   fl::map(rescore, fl::name{"chunk rescorer"}) |
                                                   fl::flat_map(unpack, fl::name{"chunk unpacker"})) |
-         fl::shuffle({.capacity = o.reservoir, .min_fill = o.min_fill.value_or(o.reservoir)}) |
+         fl::shuffle({.capacity = o.reservoir,
+                      .min_fill = std::max<std::size_t>(1, o.min_fill.value_or(o.reservoir))}) |
          fl::batch(o.batch, fl::as_list) |
          fl::map(generate, fl::workers{generators}, fl::name{"tensor generator"});
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/stage/shuffle.hpp>
 
+#include <feedline/source/push_source.hpp>
 #include <feedline/source/range.hpp>
 #include <feedline/stage/filter.hpp>
 #include <feedline/stage/map.hpp>
@@ -156,7 +157,7 @@ TEST_CASE("shuffle refuses a capacity of 0 and a min_fill above the capacity") {
 }
 
 TEST_CASE("shuffle emits nothing before min_fill items are inside, then never falls below it") {
-  for (const std::size_t min_fill : {0u, 1u, 7u, 19u, 20u}) {
+  for (const std::size_t min_fill : {1u, 7u, 19u, 20u}) {
     hand_fed stage({.capacity = 20, .min_fill = min_fill}, 5);
     std::size_t inside = 0;
     for (std::size_t fed = 1; fed <= 100; ++fed) {
@@ -169,6 +170,37 @@ TEST_CASE("shuffle emits nothing before min_fill items are inside, then never fa
     }
     CHECK(inside == 19); // full except for the one that has just left
     CHECK(stage.finish().size() == 19);
+  }
+}
+
+TEST_CASE("a min_fill of 0 keeps no item back: what a live source yields leaves at once, in its order") {
+  hand_fed stage({.capacity = 20, .min_fill = 0}, 5);
+  for (int i = 0; i < 100; ++i) CHECK(stage.feed() == std::vector{i});
+  CHECK(stage.finish().empty());
+
+  fl::push_source<int> source;
+  auto loader = (source | fl::shuffle({.capacity = 1000, .min_fill = 0})).infinite();
+  for (int i = 0; i < 20; ++i) {
+    source.push(i);
+    CHECK(loader.next() == i);
+  }
+  source.close();
+  CHECK(!loader.next());
+
+  const auto none = numbers_on(2, 30, {.capacity = 9, .min_fill = 0});
+  CHECK(collect(none.finite({.seed = 3})) == count_to(30));
+  auto first = none.infinite({.seed = 3});
+  collect(first, 47);
+  auto resumed = none.infinite({.resume = first.checkpoint()});
+  CHECK(collect(resumed, 100) == collect(first, 100));
+}
+
+TEST_CASE("without a min_fill the first item stays until the second one arrives") {
+  hand_fed stage({.capacity = 20}, 5), other({.capacity = 20, .min_fill = 1}, 5);
+  for (int i = 0; i < 100; ++i) {
+    const std::vector<int> emitted = stage.feed();
+    CHECK(emitted.size() == (i >= 38 || i % 2 == 1 ? 1u : 0u));
+    CHECK(emitted == other.feed());
   }
 }
 

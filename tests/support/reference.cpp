@@ -526,7 +526,7 @@ class walk {
       arrived_ = true;
       state.held.push_back(std::move(s));
       if (state.held.size() < plan.more) break;
-      if (state.held.size() < plan.size) {
+      if (plan.more > 0 && state.held.size() < plan.size) {
         state.growing = !state.growing;
         if (state.growing) break;
       }

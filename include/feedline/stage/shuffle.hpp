@@ -16,8 +16,10 @@ namespace feedline::inline FEEDLINE_ABI {
 
 /// Options of shuffle and concurrent_shuffle_buffer.
 struct shuffle_options {
-  std::size_t capacity;     ///< the most items that the buffer holds
-  std::size_t min_fill = 0; ///< it emits nothing before it holds this many; 0: no minimum
+  std::size_t capacity; ///< the most items that the buffer holds
+  /// It emits nothing before it holds this many. 0: it keeps no item back, so the stage passes all on in their order, as for an
+  /// evaluation; in a concurrent_shuffle_buffer the same as 1.
+  std::size_t min_fill = 1;
 };
 
 namespace detail {
@@ -86,7 +88,9 @@ struct shuffle_stage {
     return {options, info};
   }
 
-  std::uint64_t fingerprint() const noexcept { return key(options.capacity, options.min_fill); }
+  std::uint64_t fingerprint() const noexcept {
+    return key(options.capacity, options.min_fill == 1 ? 0 : options.min_fill);
+  }
 
   std::size_t items_held() const noexcept { return options.capacity; }
 
@@ -95,17 +99,18 @@ struct shuffle_stage {
   shuffle_options options;
 };
 
+/// Throws std::invalid_argument for options that make no sense.
 void check_shuffle(const shuffle_options& o);
 
 } // namespace detail
 
 /// Emits items in a random order within the reach of a buffer.
 ///
-/// Nothing is emitted before `min_fill` items are in the buffer. From then on one item, each of those inside
+/// Nothing is emitted before `min_fill` items are in the buffer, by default 1. From then on one item, each of those inside
 /// with the same probability, leaves for every second one that arrives, until the buffer holds `capacity`;
 /// then one for each. In the steady state an item moves by `capacity - 1` positions on average (geometrically
 /// distributed). At the end of each epoch of finite mode the buffer is emptied, in random order; in infinite
-/// mode it isn't, and epochs follow each other without a break. With `min_fill` equal to `capacity` it is a
+/// mode it isn't, and epochs follow each other without a break. With a `min_fill` of 0 each item leaves when it arrives. With `min_fill` equal to `capacity` it is a
 /// reservoir: it fills up, and then each item that arrives replaces a random one, which is emitted. Items are
 /// stored in one block, which is allocated at the start; those of more than 4 KB stay where they were made, and the
 /// block has pointers to them.
@@ -117,6 +122,8 @@ void check_shuffle(const shuffle_options& o);
 /// Example: `train | shuffle({.capacity = 10'000, .min_fill = 8'000}) | batch(256)`
 inline auto shuffle(const shuffle_options& options) {
   detail::check_shuffle(options);
+  if (options.min_fill == 0)
+    return detail::shuffle_stage{{.capacity = 1}}; // a buffer for the item that passes
   return detail::shuffle_stage{options};
 }
 
