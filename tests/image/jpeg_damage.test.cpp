@@ -5,14 +5,13 @@
 
 #include "support/catch.hpp"
 #include "support/jpeg_writer.hpp"
+#include "support/printed.hpp"
 #include "support/throws_saying.hpp"
 
 #include <feedline/core/random.hpp>
 
 #include <algorithm>
 #include <cstring>
-
-#include <unistd.h>
 
 namespace fl = feedline;
 using fl::test::gradient;
@@ -470,21 +469,13 @@ TEST_CASE("an image with damaged EXIF data is decoded as stored") {
 }
 
 TEST_CASE("errors and warnings print nothing") {
-  std::FILE* const capture = std::tmpfile();
-  REQUIRE(capture);
-  const int standard_error = ::dup(2);
-  ::dup2(::fileno(capture), 2);
-  fl::jpeg_decoder decoder;
-  const auto file = small_files().front();
-  attempt(decoder, std::span(file).first(file.size() / 2), strict);
-  attempt(decoder, std::span(file).first(file.size() - 20), keeping);
-  attempt(decoder, std::span(file).subspan(1), keeping);
-  std::fflush(stderr);
-  ::dup2(standard_error, 2);
-  ::close(standard_error);
-  std::fseek(capture, 0, SEEK_END);
-  CHECK(std::ftell(capture) == 0);
-  std::fclose(capture);
+  CHECK(fl::test::printed([] {
+          fl::jpeg_decoder decoder;
+          const auto file = small_files().front();
+          attempt(decoder, std::span(file).first(file.size() / 2), strict);
+          attempt(decoder, std::span(file).first(file.size() - 20), keeping);
+          attempt(decoder, std::span(file).subspan(1), keeping);
+        }).empty());
 }
 
 TEST_CASE("missing tables aren't taken from the image before") {

@@ -3,48 +3,25 @@
 #include <feedline/image/jpeg_decoder.hpp>
 
 #include <cstddef>
-#include <cstdio>
 #include <span>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
-#include <unistd.h>
-
 #include "support/catch.hpp"
 #include "support/jpeg_writer.hpp"
+#include "support/printed.hpp"
 #include "support/throws_saying.hpp"
 
 #include <feedline/image/image_decoder.hpp>
 
 namespace fl = feedline;
+using fl::test::printed;
 
 #ifndef FEEDLINE_PLAIN_LIBJPEG
 #error "this test is for FEEDLINE_PLAIN_LIBJPEG"
 #endif
-
-namespace {
-
-// The text that `call` prints on standard error.
-template <class Call>
-std::string printed(Call call) {
-  std::FILE* const capture = std::tmpfile();
-  REQUIRE(capture);
-  const int standard_error = ::dup(2);
-  ::dup2(::fileno(capture), 2);
-  call();
-  std::fflush(stderr);
-  ::dup2(standard_error, 2);
-  ::close(standard_error);
-  std::string text(static_cast<std::size_t>(std::ftell(capture)), ' ');
-  std::rewind(capture);
-  text.resize(std::fread(text.data(), 1, text.size(), capture));
-  std::fclose(capture);
-  return text;
-}
-
-} // namespace
 
 TEST_CASE("a program prints at most once that its libjpeg is a plain one") {
   const auto file = fl::test::write_jpeg(fl::test::noise(20, 20, 3));

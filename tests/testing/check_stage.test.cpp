@@ -124,7 +124,7 @@ std::string found(slip what) {
     check_stage([what] { return hold_back{.what = what}; }, count_to(13),
                 {.places = rounds(std::size_t{30}, 8),
                  .keeps_all = what == slip::none || what == slip::loses_at_finish,
-                 .patience = std::chrono::seconds(3)});
+                 .patience = std::chrono::minutes(2)});
   });
   UNSCOPED_INFO(text);
   return text;

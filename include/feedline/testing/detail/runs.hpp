@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/callback.hpp>
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/memory_plan.hpp>
@@ -152,8 +153,9 @@ class typed_runs final : public any_runs {
 
   std::pair<std::unique_ptr<any_run>, std::unique_ptr<any_run>> start_two(const run_order& order) override {
     const auto pipeline = assemble_(order);
-    auto first = start_one(pipeline, order);
-    return {std::move(first), start_one(pipeline, order)};
+    const callback<std::string> same_order([](const std::string&) {}); // the second one is meant to repeat it
+    auto first = start_one(pipeline, order, same_order);
+    return {std::move(first), start_one(pipeline, order, same_order)};
   }
 
   memory_plan memory(const run_order& order) override { return assemble_(order).memory(infinite_of(order)); }
@@ -164,7 +166,8 @@ class typed_runs final : public any_runs {
   using pipeline_type = decltype(std::declval<Assemble&>()(std::declval<const run_order&>()));
   using run_type = typed_run<loader_of<pipeline_type>, Table>;
 
-  std::unique_ptr<any_run> start_one(const pipeline_type& pipeline, const run_order& o) {
+  std::unique_ptr<any_run> start_one(const pipeline_type& pipeline, const run_order& o,
+                                     const callback<std::string>& on_notice = {}) {
     if (!o.finite) return std::make_unique<run_type>(pipeline.infinite(infinite_of(o)), table_);
     const infinite_options i = infinite_of(o);
     return std::make_unique<run_type>(pipeline.finite({.seed = i.seed,
@@ -173,7 +176,8 @@ class typed_runs final : public any_runs {
                                                        .queue_capacity = i.queue_capacity,
                                                        .memory_budget = i.memory_budget,
                                                        .rank = i.rank,
-                                                       .resume = i.resume}),
+                                                       .resume = i.resume,
+                                                       .on_notice = on_notice}),
                                       table_);
   }
 
