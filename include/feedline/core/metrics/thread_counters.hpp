@@ -279,6 +279,10 @@ struct worker_times {
   std::uint64_t busy() const noexcept {
     return alive - std::min(alive, starved + blocked + inside + throttled);
   }
+
+  /// Corrects what was read while the thread began or ended a wait, in comparison with what was reported before: no time
+  /// falls. A wait that counted as work goes on doing so, until the thread has worked for as long.
+  void continue_from(const worker_times& before) noexcept;
 };
 
 /// `until`: when the run ended; 0: now.

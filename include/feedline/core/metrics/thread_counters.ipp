@@ -79,4 +79,13 @@ FEEDLINE_INLINE worker_times read_times(const thread_counters& a, std::uint64_t 
           0};
 }
 
+FEEDLINE_INLINE void worker_times::continue_from(const worker_times& before) noexcept {
+  constexpr std::uint64_t worker_times::*kinds[] = {&worker_times::starved, &worker_times::blocked,
+                                                    &worker_times::inside, &worker_times::throttled};
+  alive = std::max(alive, before.alive);
+  for (const auto kind : kinds) this->*kind = std::max(this->*kind, before.*kind);
+  for (const auto kind : kinds)
+    if (busy() < before.busy()) this->*kind -= std::min(this->*kind - before.*kind, before.busy() - busy());
+}
+
 } // namespace feedline::inline FEEDLINE_ABI::detail

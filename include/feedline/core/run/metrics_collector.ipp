@@ -218,6 +218,10 @@ FEEDLINE_INLINE metrics metrics_collector::report(const pipeline_run& run, const
                                                   const failure_list& failures) {
   const std::lock_guard lock(run.report_mutex());
   counter_values now = read_counters(run, consumer, failures);
+  for (std::size_t i = 0; previous_ && i < now.segments.size(); ++i)
+    for (std::size_t w = 0; w < now.segments[i].size(); ++w)
+      now.segments[i][w].continue_from(previous_->segments[i][w]);
+  if (previous_) now.waited = std::max(now.waited, previous_->waited);
   const counter_values start = beginning_of(now, run.consumer().began.load(std::memory_order_relaxed));
   metrics m{interval_between(run, start, now, true),
             interval_between(run, previous_ ? *previous_ : start, now, false)};
