@@ -114,7 +114,7 @@ TEST_CASE("Ctrl-C ends a training at any time") {
   const std::string files = tone_files();
   for (const std::string after : {"0.05", "0.5", "1.5"}) {
     const outcome o =
-        run(folder, "--epochs 1000" + files, "timeout --preserve-status --signal INT " + after + " ");
+        run(folder, "--epochs 1000" + files, "timeout --foreground --preserve-status --signal INT " + after + " ");
     INFO(o.log);
     CHECK((o.status == 130 || after == "0.05")); // the signal handler may not be installed yet
   }

@@ -161,9 +161,9 @@ TEST_CASE("notices of a live pool are printed once, with and without --watch") {
 TEST_CASE("a live pool without games is shown, and waits until Ctrl-C") {
   const temporary_folder folder;
   outcome o;
-  for (const std::string seconds : {"1.5", "20"}) { // a busy machine may need long to start it
+  for (const std::string seconds : {"1.5", "20", "100"}) { // a busy machine may need long to start it
     o = run(folder, "--window 10 --watch --games " + folder.path(),
-            "timeout --preserve-status --signal INT " + seconds + " ");
+            "timeout --foreground --preserve-status --signal INT " + seconds + " ");
     if (o.says("\nsliding_window_pool")) break;
   }
   INFO(o.log);
@@ -199,7 +199,7 @@ TEST_CASE("Ctrl-C ends a training on games at any moment") {
   const std::string from = games_in(folder);
   for (const std::string after : {"0.05", "0.5"}) {
     const outcome o =
-        run(folder, "--steps 1000000" + from, "timeout --preserve-status --signal INT " + after + " ");
+        run(folder, "--steps 1000000" + from, "timeout --foreground --preserve-status --signal INT " + after + " ");
     INFO(o.log);
     CHECK((o.status == 130 || after == "0.05")); // it may not handle signals so early
   }

@@ -355,7 +355,7 @@ TEST_CASE("Chromium shows the report at each width, light, dark and printed") {
   const std::string report = report_of_a_run(folder);
   const auto browse = [&](const std::string& options, const std::string& file) {
     const auto outcome = fl::test::run_command(
-        "timeout 60 " FEEDLINE_CHROMIUM
+        "timeout 300 " FEEDLINE_CHROMIUM
         " --headless=new --no-sandbox --disable-gpu --hide-scrollbars --enable-logging=stderr "
         "--v=0 --user-data-dir=" +
             (folder / "profile") + " " + options + " file://" + file,

