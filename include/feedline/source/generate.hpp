@@ -85,7 +85,9 @@ class generate_source {
 ///          epoch. It may have mutable state; each epoch of each run calls a fresh copy of it. The context
 ///          has the sample's index, the epoch, a random generator for this sample, and the run's stop token
 ///          for a function that waits. Optionally max_item_bytes{bytes} for a memory_budget, as for map
-/// Gives:   what f returns; a sample's index counts the calls
+/// Gives:   what f returns; a sample's index counts the calls. Nothing ends the epoch: an infinite run begins the next one,
+///          with a fresh copy. Data that ends once is for finite(), whose epoch may have any length; to end an infinite run after
+///          what was made has been delivered, use a push_source and close() it
 /// Order:   that of the calls
 /// Throws:  what f throws, as a failure of the source
 /// Example: `generate([n = 0]() mutable { return n < 10 ? std::optional(n++) : std::nullopt; })`

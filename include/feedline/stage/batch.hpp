@@ -50,6 +50,7 @@ struct as_list_t {};
 inline constexpr as_list_t as_list{}; ///< the parameter of batch and bucket_batch
 
 /// Pads strings, vectors, and tensors whose types have no shape to the longest in their batch, and adds their lengths to it.
+/// Of a tensor that is its first dimension: [n, 80] becomes [batch, longest n, 80]; the other dimensions must be equal.
 struct padded {
   double value = 0; ///< the value to pad with; whole numbers become 0 if it is none, or has more than 64 bits
   bool mask = false; ///< adds a mask: true where a sample has an element
@@ -759,7 +760,7 @@ inline auto batch(std::size_t size, as_list_t mode, batch_options options = {}) 
   return detail::make_batch_stage(size, options, mode);
 }
 
-/// Strings, vectors, and tensors whose types have no shape are padded to the longest in their batch.
+/// Strings, vectors, and tensors whose types have no shape are padded to the longest in their batch, in their first dimension.
 inline auto batch(std::size_t size, padded mode, batch_options options = {}) {
   return detail::make_batch_stage(size, options, mode);
 }

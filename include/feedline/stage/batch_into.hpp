@@ -196,7 +196,8 @@ struct gather_stage : batch_sizes {
 ///
 /// Takes:   any item; the function is `f(item, batch_slot<T>&)` or `f(item, batch_slot<T>&, context&)`. It
 ///          fills the slot; all workers call it at once, as const (see per_worker). T is a number, a
-///          std::optional number, an array or a tensor, or a plain struct, pair or tuple of those; options
+///          std::optional number, an array or a tensor, or a plain struct, pair or tuple of those (of a text a std::array of
+///          its most characters; texts and lists of any length need map and batch); options
 ///          workers{n}, name{…}, batch_options{…}, and shapes{…} for tensors whose types have no shape
 /// Gives:   batch_of<T>, as batch does
 /// Order:   kept, as batch does. After a failed sample the rows of samples in progress are moved up

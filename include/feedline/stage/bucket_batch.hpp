@@ -284,7 +284,7 @@ auto bucket_batch(const bucket_batch_options& options, as_list_t mode, Length le
   return detail::make_bucket_batch(options, mode, std::move(length));
 }
 
-/// Strings, vectors, and tensors whose types have no shape are padded to the longest in their batch.
+/// Strings, vectors, and tensors whose types have no shape are padded to the longest in their batch, in their first dimension.
 template <class Length = detail::size_of_item>
 auto bucket_batch(const bucket_batch_options& options, padded mode, Length length = {}) {
   return detail::make_bucket_batch(options, mode, std::move(length));
