@@ -7,29 +7,28 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// The code point of a character of two or three bytes in UTF-8 at the beginning of a text, if a terminal interprets it; else 0.
-constexpr unsigned interpreted_character(std::string_view text) noexcept {
-  const auto byte = [&](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned>(static_cast<unsigned char>(text[i])) : 0u;
-  };
-  const auto follows = [&](std::size_t i) { return (byte(i) & 0xc0) == 0x80; };
-  unsigned code = 0;
-  if ((byte(0) & 0xe0) == 0xc0 && follows(1)) code = (byte(0) & 0x1f) << 6 | (byte(1) & 0x3f);
-  else if ((byte(0) & 0xf0) == 0xe0 && follows(1) && follows(2))
-    code = (byte(0) & 0x0f) << 12 | (byte(1) & 0x3f) << 6 | (byte(2) & 0x3f);
-  const bool is_control = code >= 0x80 && code < 0xa0;
-  const bool is_separator = code == 0x2028 || code == 0x2029;
-  const bool is_direction = code == 0x061c || code == 0x200e || code == 0x200f ||
-                            (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
-  return is_control || is_separator || is_direction ? code : 0;
-}
-
 FEEDLINE_INLINE std::string readable(std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
+  // The code point of the next character, if it has two or three bytes in UTF-8 and a terminal interprets it; else 0.
+  const auto interpreted = [&] {
+    const auto at = [&](std::size_t i) {
+      return i < text.size() ? static_cast<unsigned>(static_cast<unsigned char>(text[i])) : 0u;
+    };
+    const auto follows = [&](std::size_t i) { return (at(i) & 0xc0) == 0x80; };
+    unsigned code = 0;
+    if ((at(0) & 0xe0) == 0xc0 && follows(1)) code = (at(0) & 0x1f) << 6 | (at(1) & 0x3f);
+    else if ((at(0) & 0xf0) == 0xe0 && follows(1) && follows(2))
+      code = (at(0) & 0x0f) << 12 | (at(1) & 0x3f) << 6 | (at(2) & 0x3f);
+    const bool is_control = code >= 0x80 && code < 0xa0;
+    const bool is_separator = code == 0x2028 || code == 0x2029;
+    const bool is_direction = code == 0x061c || code == 0x200e || code == 0x200f ||
+                              (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+    return is_control || is_separator || is_direction ? code : 0;
+  };
   std::string shown;
   while (!text.empty()) {
     const auto byte = static_cast<unsigned char>(text[0]);
-    const unsigned code = interpreted_character(text);
+    const unsigned code = interpreted();
     if (code != 0) {
       shown += "\\u";
       for (int shift = 12; shift >= 0; shift -= 4) shown += digits[(code >> shift) & 15];

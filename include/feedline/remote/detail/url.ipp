@@ -76,21 +76,18 @@ FEEDLINE_INLINE bool is_harmless(std::string_view parameter) {
   return std::ranges::find(names, lower_case(parameter)) != std::end(names);
 }
 
-// `hidden` gets the text itself and, if it is percent-encoded, what it stands for.
-inline void hide(std::string_view text, std::vector<std::string>* hidden) {
-  constexpr std::size_t shortest = 4; // shorter ones guard nothing, and occur in any message
-  if (!hidden || text.size() < shortest) return;
-  hidden->emplace_back(text);
-  if (text.find('%') == text.npos) return;
-  int length = 0;
-  const std::unique_ptr<char, void (*)(void*)> decoded(
-      curl_easy_unescape(nullptr, text.data(), static_cast<int>(std::min<std::size_t>(text.size(), 1 << 20)),
-                         &length),
-      curl_free);
-  if (decoded) hidden->emplace_back(decoded.get(), static_cast<std::size_t>(length));
-}
-
 FEEDLINE_INLINE std::string without_secrets(std::string_view name, std::vector<std::string>* hidden) {
+  // `hidden` gets the text itself and, if it is percent-encoded, what it stands for.
+  const auto hide = [&](std::string_view text) {
+    constexpr std::size_t shortest = 4; // shorter ones guard nothing, and occur in any message
+    if (!hidden || text.size() < shortest) return;
+    hidden->emplace_back(text);
+    int length = 0;
+    const int size = static_cast<int>(std::min<std::size_t>(text.size(), 1 << 20));
+    const std::unique_ptr<char, void (*)(void*)> decoded(
+        curl_easy_unescape(nullptr, text.data(), size, &length), curl_free);
+    if (decoded) hidden->emplace_back(decoded.get(), static_cast<std::size_t>(length));
+  };
   const std::size_t scheme = name.find("://");
   const std::size_t host = scheme == name.npos ? 0 : scheme + 3;
   std::string shown(name.substr(0, host));
@@ -102,11 +99,11 @@ FEEDLINE_INLINE std::string without_secrets(std::string_view name, std::vector<s
       authority.find_first_not_of("0123456789", colon + 1) != authority.npos)
     authority = name; // not a port, so it may be a password that has one of these characters
   if (const std::size_t at = authority.rfind('@'); at != authority.npos) {
-    hide(name.substr(0, at), hidden);
-    hide(name.substr(0, at).substr(std::min(name.find(':') + 1, at)), hidden);
+    hide(name.substr(0, at));
+    hide(name.substr(0, at).substr(std::min(name.find(':') + 1, at)));
     name.remove_prefix(at + 1);
   } else if (authority.size() == name.size() && colon != name.npos) {
-    hide(name.substr(colon + 1), hidden);
+    hide(name.substr(colon + 1));
     name = name.substr(0, colon);
   }
 
@@ -127,12 +124,12 @@ FEEDLINE_INLINE std::string without_secrets(std::string_view name, std::vector<s
       shown += piece;
     } else if (equals < piece.size()) {
       shown.append(piece, 0, equals + 1) += value.empty() ? "" : "…";
-      hide(value, hidden);
+      hide(value);
     } else if (piece[0] == '#' || is_path || parameter.empty()) {
       shown += piece;
     } else { // as a name it says nothing, and it may be a token
       shown.append(piece, 0, 1) += "…";
-      hide(parameter, hidden);
+      hide(parameter);
     }
   }
   return readable(shown);
