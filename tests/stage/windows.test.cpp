@@ -316,7 +316,7 @@ TEST_CASE("the memory of windows is known") {
       if (part.name.starts_with(name)) return part.bytes.value();
     return std::size_t{0};
   };
-  CHECK(bytes_of("kept by windows") == 8000);
+  CHECK(bytes_of("kept by windows") == 16000);
   CHECK(bytes_of("notes of windows") >= 8000);
   CHECK(bytes_of("batch -> caller") >= 4 * 4000);
 }

@@ -107,6 +107,8 @@ struct windows_stage {
     std::span<In> room()
       requires token<In>
     {
+      if (window_.size() == 0)
+        window_ = output(shape{length_}); // a failure now concerns one token, later a row
       rest_.resize(length_);
       const std::span<In> space = std::span(rest_).subspan(held_);
       return gap_ > 0 ? space.first(std::min(gap_, space.size())) : space;
@@ -123,7 +125,7 @@ struct windows_stage {
       }
       held_ += ids.size();
       if (held_ < length_) return;
-      output window(shape{length_});
+      output window = std::move(window_);
       std::copy(rest_.begin(), rest_.end(), window.begin());
       leave();
       held_ = rest_.size(); // a checkpoint may be taken while the window is passed on
@@ -180,6 +182,7 @@ struct windows_stage {
     std::size_t length_;
     windows_options options_;
     token_type separator_{};
+    output window_;                // of single tokens: the next one, not yet written
     std::vector<token_type> rest_; // what is held, and space for more
     std::size_t held_ = 0;         // fewer than a window
     std::size_t gap_ = 0;          // tokens to leave out before the next window
@@ -201,7 +204,7 @@ struct windows_stage {
     return tokens ? sum_of(sizeof(tensor<token_type>), block_cache::bytes_for(*tokens)) : tokens;
   }
 
-  std::size_t bytes_held() const noexcept { return length * sizeof(std::uint64_t); }
+  std::size_t bytes_held() const noexcept { return 2 * length * sizeof(std::uint64_t); }
 
   std::size_t state_bytes() const noexcept { return length * sizeof(std::uint64_t); }
 
