@@ -42,7 +42,7 @@ struct run_identity {
   std::uint32_t ranks = 1;
   feedline::remainder remainder = feedline::remainder::drop;
   bool by_sample = false; // its ranks divide the samples of files
-  std::string parameters; // of the source
+  std::string parameters; // of the source; older checkpoints have none
 };
 
 /// The samples that a run has skipped: their indices, ascending, and how many had none.

@@ -591,7 +591,7 @@ FEEDLINE_INLINE void pipeline_run::check_same_run(const run_identity& earlier) c
       refuse("its pipeline differs from this one at position " + std::to_string(i) + ", where this one has " +
              places_[i].name + ": " + difference_of_stage(earlier, i));
   if (earlier.pipeline != identity_.pipeline) refuse("it was taken from another pipeline");
-  if (earlier.parameters != identity_.parameters)
+  if (!earlier.parameters.empty() && earlier.parameters != identity_.parameters)
     refuse(difference_of_parameters(earlier.parameters, identity_.parameters));
 }
 
