@@ -530,6 +530,39 @@ TEST_CASE("replay() returns a sample as the run saw it") {
   CHECK(throws_saying<fl::pipeline_error>("map failed on sample 3: bad 3", [&] { bad.replay(0, {3}); }));
 }
 
+TEST_CASE("replay() returns a part of a sample whose other parts failed") {
+  const auto p =
+      fl::from(iota(4)) | fl::flat_map([](int n) {
+        return std::vector{10 * n, 10 * n + 1, 10 * n + 2, 10 * n + 3};
+      }) |
+      fl::map([](int n) { return n % 10 == 0 || n == 22 ? throw std::runtime_error("bad part") : n; }) |
+      fl::filter([](int n) { return n != 13; }) | fl::batch(3);
+  const fl::finite_options options{.seed = 7, .on_error = fl::on_error::skip};
+  auto loader = p.finite(options);
+  while (const auto b = loader.next())
+    for (std::size_t k = 0; k < b->size(); ++k) {
+      CHECK(p.replay(options, b->ids()[k]) == b->values()[k]);
+      CHECK(p.replay(7, b->ids()[k]) == b->values()[k]);
+    }
+  CHECK_FALSE(p.replay(options, {1, 3})); // filtered out
+  for (const fl::sample_id& failed : {fl::sample_id{1, 0}, fl::sample_id{2, 2}})
+    CHECK(throws_saying<fl::pipeline_error>("bad part", [&] { p.replay(options, failed); }));
+
+  // Then a failure before the last of them may concern any part of its sample.
+  const auto twice = fl::from(iota(4)) |
+                     fl::map([](int n) { return n == 2 ? throw std::runtime_error("bad") : n; }) |
+                     fl::flat_map([](int n) {
+                       return std::vector{n, n};
+                     }) |
+                     fl::flat_map([](int n) {
+                       return std::vector{n, n};
+                     });
+  CHECK(twice.replay(options, {1, fl::detail::part_of({1, 1}, 1).sub_index}) == 1);
+  CHECK(throws_saying<fl::pipeline_error>("bad", [&] {
+    twice.replay(options, {2, fl::detail::part_of({2, 1}, 1).sub_index});
+  }));
+}
+
 TEST_CASE("replay() makes no more parts of a sample than up to the wanted one") {
   const watchdog guard("a sample of endless parts");
   int made = 0;

@@ -125,9 +125,10 @@ class pipeline {
   /// One sample as a run with that seed processed it in its epoch, with the same random numbers. `id`: as in
   /// `batch.ids()`. The sample passes through the stages up to the first that combines several samples, as batch does.
   /// Returns nothing if it was filtered out, the source can't
-  /// yield a sample with that index, or the options' token requested a stop. Throws pipeline_error for an
-  /// error that a stage of the run would have failed with, and std::runtime_error if the source, which may
-  /// never end, has yielded 100 million other samples or has failed 100,000 times in a row.
+  /// yield a sample with that index, or the options' token requested a stop. Other parts of the sample, as flat_map makes them, may
+  /// fail. Throws pipeline_error for an error with which a stage of the run would have failed on this one, and
+  /// std::runtime_error if the source, which may never end, has yielded 100 million other samples or has failed 100,000
+  /// times in a row.
   auto replay(std::uint64_t seed, const sample_id& id) const {
     if constexpr (requires { Source::traits; })
       static_assert(

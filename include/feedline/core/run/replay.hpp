@@ -17,11 +17,27 @@
 #include <feedline/core/run/sample_worker.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/core/stage.hpp>
 #include <feedline/detail/function_ref.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// `Stages`: the types of all stages.
+/// The place of the last of these stages that may make several items of one sample; 0: none does.
+template <class... Stages>
+consteval std::size_t last_that_makes_parts(types<Stages...>) {
+  std::size_t place = 0, last = 0;
+  ((++place, last = makes_parts<Stages> ? place : last), ...);
+  return last;
+}
+
+/// Whether an item that wasn't made would have been made of what failed, as far as their identities tell. After the last stage that
+/// makes parts of a sample, each part has its own failures.
+inline bool concerns(const noted_failure& f, const sample_id& id, std::size_t last_that_makes_parts) {
+  return f.is_outage || f.call.place <= last_that_makes_parts || f.call.id.sub_index == id.sub_index;
+}
+
+/// `Stages`: the types of all stages. The other parts of the sample may fail, whatever `on_error` is: a run that skips failures
+/// delivered this one.
 template <class Stages, source Source>
 auto replay(const Source& described, const composed_stages& composed, const run_options& options,
             const sample_id& id) {
@@ -31,7 +47,7 @@ auto replay(const Source& described, const composed_stages& composed, const run_
   const std::shared_ptr<const void>* const stages = composed.stages.data();
   const auto is_wanted = [&](const sample_id& made) { return made.sub_index == id.sub_index; };
   const function_ref<bool(const sample_id&)> wanted_part(is_wanted);
-  worker through(names_of(stage_name(described), composed, Stages()), stages, options.seed, on_error::fail,
+  worker through(names_of(stage_name(described), composed, Stages()), stages, options.seed, on_error::skip,
                  options.stop, {.wants = &wanted_part, .only_first = true});
   std::atomic<bool> stopped = false;
   const auto stop = [&] { stopped.store(true, std::memory_order_relaxed); };
@@ -47,10 +63,12 @@ auto replay(const Source& described, const composed_stages& composed, const run_
     outcomes<result>& made = through.run(std::move(*s));
     if (!made.values.empty()) {
       found.emplace(std::move(made.values.front().value));
-    } else if (!made.failures.empty()) {
-      noted_failure& failed = *made.failures.front().failure;
-      failed.origin = origin_of(described, id.index);
-      throw_pipeline_error(failed);
+    } else {
+      for (const auto& [position, failed] : made.failures) {
+        if (!concerns(*failed, id, last_that_makes_parts(used()))) continue;
+        failed->origin = origin_of(described, id.index);
+        throw_pipeline_error(*failed);
+      }
     }
   }
   if (finder.gave_up())
