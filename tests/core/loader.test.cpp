@@ -102,8 +102,7 @@ TEST_CASE("A loop over a loader whose run has ended is refused") {
   CHECK(throws_saying<std::logic_error>(why, [&] { loader.begin(); }));
 }
 
-#ifndef NDEBUG
-TEST_CASE("A debug build detects two threads inside next()") {
+TEST_CASE("Two threads inside next() are detected") {
   const watchdog guard("two threads inside next()");
   static std::latch* hold = nullptr;
   std::latch released(1);
@@ -117,7 +116,6 @@ TEST_CASE("A debug build detects two threads inside next()") {
   while (!first.done()) std::this_thread::yield();
   CHECK(loader.next() == 1); // one after another they may call next()
 }
-#endif
 
 TEST_CASE("next() and stop() of a stopped loader") {
   const watchdog guard("stopped");

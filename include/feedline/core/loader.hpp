@@ -148,9 +148,7 @@ struct owned_run_of final : owned_run {
   using owned_run::owned_run;
 
   next_result<Item> take(std::chrono::nanoseconds longest) {
-#ifndef NDEBUG
     const one_caller check(at.is_inside);
-#endif
     const queue_status status = at.advance(longest);
     if (status != queue_status::success) return {std::nullopt, status == queue_status::closed};
     carried<Item>& held = at.packet->template values<carried<Item>>()[at.input.items];
@@ -303,9 +301,8 @@ class run_handle {
 ///
 /// Any thread may call `stop()`, `close()`, `stopped()`, `metrics()` and `waiting_for()` at any time, also while another one
 /// waits in next(); a stage's function or coroutine may call `stop()` and `close()`. All else is for one thread at a time, which
-/// may be another one each time: in a debug build next() throws std::logic_error if another thread is inside it. The loader must
-/// not be destroyed by its own threads, nor while another thread uses it. A loader that was moved from behaves as a stopped one
-/// without metrics.
+/// may be another one each time: next() throws std::logic_error if another thread is inside it. The loader must not be destroyed
+/// by its own threads, nor while another thread uses it. A loader that was moved from behaves as a stopped one without metrics.
 ///
 /// The second parameter is the library's: whether a checkpoint can be taken is known at compile time for what finite() and
 /// infinite() return. A `loader<Item>` takes over any loader of such items, for a class member or a file that is compiled
