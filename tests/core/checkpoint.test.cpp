@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <mutex>
 #include <numeric>
 #include <optional>
 #include <ranges>
@@ -94,6 +95,100 @@ std::vector<std::uint64_t> indices_of_next(Loader& loader) {
   return b ? b->indices() : std::vector<std::uint64_t>();
 }
 
+/// Keeps a run in the middle of its stop, while its threads may have seen the stop and its queues still pass items on: a callback
+/// of a stop token runs before those that were registered earlier.
+class half_stopped {
+ public:
+  /// Called by a stage.
+  void attach(const std::stop_token& stop) {
+    std::call_once(attached_, [&] { callback_.emplace(stop, at_stop{this}); });
+  }
+
+  /// Called by the source: waits until the run is half stopped.
+  void await_stop() {
+    set(waits_);
+    stops_.wait(false);
+  }
+
+  /// Stops the run while its source waits, and goes on as the consumer is done with it.
+  void stop(auto& loader) {
+    waits_.wait(false);
+    loader.stop();
+  }
+
+  void consumer_is_done() { set(done_); }
+
+ private:
+  struct at_stop {
+    half_stopped* self;
+
+    void operator()() const {
+      set(self->stops_);
+      self->done_.wait(false);
+    }
+  };
+
+  static void set(std::atomic<bool>& flag) {
+    flag = true;
+    flag.notify_all();
+  }
+
+  std::atomic<bool> waits_{false}, stops_{false}, done_{false};
+  std::once_flag attached_;
+  std::optional<std::stop_callback<at_stop>> callback_;
+};
+
+/// 0, 1, 2, …, of which one comes during the stop.
+struct held_numbers {
+  static constexpr fl::source_traits traits{.kind = "held_numbers"};
+
+  bool ready() const { return at != late; }
+
+  std::optional<int> next() {
+    if (at == late) stop->await_stop();
+    return at++;
+  }
+
+  void state(auto& archive) { archive(at); }
+
+  half_stopped* stop;
+  int late;
+  int at = 0;
+};
+
+/// The same, read by workers.
+struct held_places {
+  static constexpr fl::source_traits traits{.kind = "held_places"};
+
+  std::uint64_t size() const { return 100; }
+
+  int at(std::uint64_t place) const {
+    if (place == late) stop->await_stop();
+    return static_cast<int>(place);
+  }
+
+  half_stopped* stop;
+  std::uint64_t late;
+};
+
+/// `compose` makes a pipeline whose items are 0, 1, 2, …, of which number 20 comes during the stop.
+template <class Compose>
+void check_half_stopped(const std::string& name, Compose compose) {
+  INFO(name);
+  const watchdog guard(name);
+  half_stopped stop;
+  const auto pipeline = compose(stop);
+  auto loader = pipeline.infinite({.queue_capacity = 1});
+  for (int i = 0; i < 20; ++i) REQUIRE(loader.next() == i);
+  std::jthread stopper([&] { stop.stop(loader); });
+  CHECK_FALSE(loader.next());
+  const fl::checkpoint left = loader.checkpoint();
+  stop.consumer_is_done();
+  stopper.join();
+  CHECK(loader.checkpoint() == left);
+  CHECK(pipeline.infinite({.resume = left}).next() == 20);
+}
+
 } // namespace
 
 TEST_CASE("A checkpoint of an indexed data set takes at most 64 bytes, and 12 more between snapshots") {
@@ -109,6 +204,149 @@ TEST_CASE("A sample that a buffer holds takes at most 12 bytes of its checkpoint
   const auto bytes = checkpoint_behind(buffered(1'000'000, 10'000), 3000).to_bytes().size();
   CHECK(bytes > 10'000);
   CHECK(bytes <= 64 + 12 * 10'000);
+}
+
+TEST_CASE("A checkpoint after a stop counts nothing that the stop cut short") {
+  const fl::workers fixed{2}, automatic{.count = 1, .max = 8, .io_bound = true};
+  const auto number = [](half_stopped& stop) {
+    return [&stop](int n, const fl::context& c) {
+      stop.attach(c.stop);
+      return n;
+    };
+  };
+  const auto first_of = [](half_stopped& stop) {
+    return [&stop](const fl::batch_of<int>& b, const fl::context& c) {
+      stop.attach(c.stop);
+      return b.values()[0] / 4;
+    };
+  };
+  for (const fl::workers& workers : {fixed, automatic}) {
+    const std::string with = workers.max == 0 ? " with 2 workers" : " with automatic workers";
+    check_half_stopped("map" + with, [&](half_stopped& stop) {
+      return fl::from(held_numbers{&stop, 20}) | fl::map(number(stop), workers);
+    });
+    check_half_stopped("map and prefetch" + with, [&](half_stopped& stop) {
+      return fl::from(held_numbers{&stop, 20}) | fl::map(number(stop), workers) | fl::prefetch(1);
+    });
+    check_half_stopped("map and filter" + with, [&](half_stopped& stop) {
+      return fl::from(held_numbers{&stop, 20}) | fl::map(number(stop), workers) |
+             fl::filter([](int) { return true; });
+    });
+    check_half_stopped("map and batch" + with, [&](half_stopped& stop) {
+      return fl::from(held_numbers{&stop, 83}) | fl::map(number(stop), workers) | fl::batch(4) |
+             fl::map([](const fl::batch_of<int>& b) { return b.values()[0] / 4; });
+    });
+    check_half_stopped("map of batches" + with, [&](half_stopped& stop) {
+      return fl::from(held_numbers{&stop, 83}) | fl::batch(4) | fl::map(first_of(stop), workers);
+    });
+    check_half_stopped("map of places" + with, [&](half_stopped& stop) {
+      return held_places{&stop, 20} | fl::map(number(stop), workers);
+    });
+  }
+}
+
+TEST_CASE("A checkpoint after a skipped failure that came before its batch loses nothing") {
+  const watchdog guard("a failure before its batch");
+  std::vector<int> order;
+  const auto all = fl::from(iota(64)) | fl::global_shuffle() | fl::batch(8);
+  for (const auto& b : all.finite({.seed = 3}))
+    order.insert(order.end(), b.values().begin(), b.values().end());
+  const int bad = order[10], late = order[13]; // both in the second batch
+  std::atomic<bool> holds{false};              // the late one
+  std::atomic<bool> is_mended{true};           // likewise
+  const mapping f = [&](int n) {
+    if (n == bad || (n == late && !is_mended)) throw std::runtime_error("bad " + std::to_string(n));
+    if (n == late) holds.wait(true);
+    return n;
+  };
+  const auto p = fl::from(iota(64)) | fl::global_shuffle() | fl::map(f, fl::workers{2}) | fl::batch(8);
+  const auto rest_of = [](auto& loader) {
+    std::vector<int> values;
+    for (const auto& b : loader) values.insert(values.end(), b.values().begin(), b.values().end());
+    return values;
+  };
+  fl::finite_options options{.seed = 3, .on_error = fl::on_error::skip, .queue_capacity = 1};
+  auto whole = p.finite(options);
+  const std::vector<int> expected = rest_of(whole);
+  REQUIRE(expected.size() == 63);
+
+  const auto check = [&](const std::string& way, auto leave) {
+    INFO(way);
+    std::optional<fl::checkpoint> left;
+    std::vector<int> values;
+    {
+      auto loader = p.finite(options);
+      const auto first = loader.next();
+      values.assign(first->values().begin(), first->values().end());
+      leave(loader);
+      CHECK(loader.failures().size() >= 1);
+      left = loader.checkpoint();
+      holds = false;
+      holds.notify_all();
+    }
+    is_mended = true;
+    auto resumed = p.finite({.on_error = fl::on_error::skip, .resume = left});
+    const std::vector<int> rest = rest_of(resumed);
+    values.insert(values.end(), rest.begin(), rest.end());
+    CHECK(values == expected);
+    CHECK(resumed.failures().empty());
+    CHECK(resumed.digest() == whole.digest());
+  };
+
+  holds = true;
+  check("try_next() that returned nothing yet", [](auto& loader) {
+    while (loader.failures().empty()) CHECK_FALSE(loader.try_next());
+  });
+  options.on_failure = [](const fl::failure&) { throw std::logic_error("mine"); };
+  check("on_failure throws",
+        [](auto& loader) { CHECK(throws_saying<std::logic_error>("mine", [&] { loader.next(); })); });
+  holds = true;
+  std::stop_source stop;
+  options.stop = stop.get_token();
+  options.on_failure = [&](const fl::failure&) { stop.request_stop(); };
+  check("a stop", [](auto& loader) { CHECK_FALSE(loader.next()); });
+  options.stop = {};
+  options.on_failure = {};
+  options.failure_limit = 1;
+  is_mended = false;
+  check("one failure more than the limit", [](auto& loader) {
+    CHECK(throws_saying<fl::pipeline_error>("more failed samples than the limit", [&] { loader.next(); }));
+  });
+}
+
+TEST_CASE("A checkpoint after an incomplete batch doesn't repeat the failures of samples after it") {
+  const watchdog guard("a failure at the end of an epoch");
+  const auto all = fl::from(iota(20)) | fl::global_shuffle();
+  std::vector<int> order;
+  for (const int n : all.finite({.seed = 3, .epochs = 2})) order.push_back(n);
+  for (const std::size_t from_end : {1u, 2u, 3u}) {
+    CAPTURE(from_end);
+    const int bad = order[40 - from_end];
+    const mapping f = [&](int n) { return n == bad ? throw std::runtime_error("bad") : n; };
+    const auto p = all | fl::map(f, fl::workers{2}) | fl::batch(8);
+    const fl::finite_options options{.seed = 3, .epochs = 2, .on_error = fl::on_error::skip};
+    auto whole = p.finite(options);
+    std::vector<std::vector<int>> expected;
+    std::vector<std::size_t> failures; // before each item
+    std::vector<fl::checkpoint> checkpoints{whole.checkpoint()};
+    while (const auto b = whole.next()) {
+      expected.emplace_back(b->values().begin(), b->values().end());
+      failures.push_back(whole.failures().size());
+      checkpoints.push_back(whole.checkpoint());
+    }
+    REQUIRE(expected.size() == 6);
+    failures.push_back(whole.failures().size());
+    for (std::size_t at = 0; at < checkpoints.size(); ++at) {
+      CAPTURE(at);
+      auto resumed = p.finite({.epochs = 2, .on_error = fl::on_error::skip, .resume = checkpoints[at]});
+      for (std::size_t i = at; i < expected.size(); ++i) {
+        const auto b = resumed.next();
+        CHECK(std::ranges::equal(b.value().values(), expected[i]));
+      }
+      CHECK_FALSE(resumed.next());
+      CHECK(resumed.failures().size() == failures.back() - (at > 0 ? failures[at - 1] : 0));
+    }
+  }
 }
 
 TEST_CASE("A checkpoint survives conversion to bytes, JSON and a file") {

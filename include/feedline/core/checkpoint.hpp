@@ -69,8 +69,21 @@ std::uint32_t checksum_of_bytes(std::span<const std::byte> bytes) noexcept;
 
 } // namespace detail
 
-/// The position of a run after an item: `loader.checkpoint()` returns it, and the options of another run
-/// accept it as `resume`. A value that owns everything it needs; it may outlive its loader.
+/// The position of a run: `loader.checkpoint()` returns it, and the options of another run accept it as `resume`. A value that
+/// owns everything it needs; it may outlive its loader.
+///
+/// It is the position of the consumer: after the last item that next() returned, and after the failures that the loader has
+/// recorded since. What the run had read or made beyond that is made again, so nothing is lost and nothing comes twice, at
+/// whatever moment the checkpoint is taken and however the run has ended:
+///
+/// | taken                                                                   | a resumed run continues with         |
+/// |-------------------------------------------------------------------------|--------------------------------------|
+/// | before the first item                                                   | the beginning                        |
+/// | between two items, after a `break`, or after next_for() without an item | the next item or failure             |
+/// | after a stop by any thread, a stop token or a signal                    | likewise                             |
+/// | after an error that next() threw: also an outage, or too many failures  | what failed                          |
+/// | after an exception of `on_failure`                                      | what follows the failure             |
+/// | after the end                                                           | the end                              |
 ///
 /// It takes about 50 bytes for a source whose samples are read by position, and at most 12 more for each
 /// sample that a shuffle buffer held or that failed. Samples that a buffer held and that can't be read again by an index

@@ -342,9 +342,9 @@ class loader : public run_handle {
     return take(std::max(longest, std::chrono::nanoseconds(0)));
   }
 
-  /// The position of the run: after the item returned last, or at its beginning. A run with this checkpoint
-  /// as `resume` yields the items that this one would deliver next. The run continues; later calls of next()
-  /// don't change the checkpoint.
+  /// The position of the run: after the item returned last and the failures recorded since, or at its beginning, whatever has ended
+  /// the run (see feedline::checkpoint). A run with this checkpoint as `resume` yields the items that this one would deliver
+  /// next. The run continues; later calls of next() don't change the checkpoint.
   ///
   /// The cost doesn't depend on the contents of buffers: they are computed when the checkpoint is converted
   /// to bytes. During an outage of the source's server it may not identify the data: a resumed run then can't tell whether

@@ -33,13 +33,27 @@ class one_caller {
   explicit one_caller(std::atomic<bool>& is_inside);
   one_caller(const one_caller&) = delete;
 
-  ~one_caller() { is_inside_.store(false); }
+  ~one_caller() { is_inside_.store(false, std::memory_order_relaxed); }
 
  private:
   std::atomic<bool>& is_inside_;
 };
 
 /// What the consumer of a run has received, and the packet in hand.
+///
+/// Here is decided what a checkpoint contains. Its position is that of the consumer, and only what the consumer took moves it: an
+/// item that next() returned, a failure that was recorded, or the end of an epoch that it passed on its way to the next item.
+/// What the threads of the run have read, made, held or pushed beyond that doesn't count: a resumed run makes it again. So after
+/// - a break, or a next_for() that returned nothing yet, it is after the last item and the failures and ends of epochs since;
+/// - a stop, from whatever thread, token or signal: the same. From the moment at which `stopped` is set, any thread may cut its
+///   work short and pass on what it has, even with the snapshot of the whole. Therefore a packet counts only if the run isn't
+///   stopped after it was popped. That is enough: a thread that cuts its work short has seen `stopped`, which is set before every
+///   other sign of the stop, and whoever pops what it pushes then sees it too;
+/// - an error that ends the run (a failure, one over the limit, an outage, an error of the run itself): it is before that error,
+///   whose event isn't counted as taken;
+/// - an on_failure that throws: it is after the failure, which was recorded before the call;
+/// - a skipped failure that came before the batch of samples that were read before it: it is in the middle of that batch, given by
+///   a snapshot and what was taken since. The last item alone determines the position only if no sample after it was skipped.
 struct delivery {
   explicit delivery(pipeline_run& of);
   delivery(delivery&&) = delete;
@@ -80,7 +94,7 @@ struct delivery {
   std::shared_ptr<const failure> failed;
   std::string remark;
   bool spent = false;                 // next() has reached the end
-  std::atomic<bool> is_inside{false}; // a thread is inside next(); used in debug builds
+  std::atomic<bool> is_inside{false}; // a thread is inside next()
 
  private:
   // Whether events stand before the next item.

@@ -63,7 +63,8 @@ FEEDLINE_INLINE queue_status delivery::fetch(std::chrono::nanoseconds longest) {
       if (from.pop_for(packet, longest - passed, run.consumer()) == queue_status::empty)
         return queue_status::empty;
     }
-    if (!packet) {
+    if (!packet || run.stopped()) { // what arrives after a stop may have been cut short
+      packet.reset();
       spent = true;
       return ended();
     }

@@ -47,14 +47,16 @@ struct elastic_run {
   const run_options& options;
   source_place begin;
 
-  /// The run has delivered `last` last and left out `failed` last, which may be further on than `last`. `epoch`: of the
-  /// consumer, if nothing was delivered. `ended`: the consumer has reached the end.
+  /// The run has delivered `last` last and left out `failed` last, which may be further on than `last`: then its samples don't
+  /// determine where it continues. `epoch`: of the consumer, if nothing was delivered. `ended`: the consumer has reached the end.
   elastic_place place_behind(const sample_id& last, const std::optional<sample_id>& failed,
                              std::uint64_t epoch, bool ended) const;
 
  private:
   static constexpr std::uint64_t no_last_epoch = ~std::uint64_t{0};
 
+  std::optional<std::uint64_t> position_of(const sample_id& last,
+                                           const std::optional<sample_id>& failed) const;
   std::uint64_t last_epoch() const noexcept;
   feedline::epoch epoch_of(std::uint64_t number, std::uint32_t rank) const;
   place_share share_of(std::uint64_t epoch, std::uint32_t rank) const;

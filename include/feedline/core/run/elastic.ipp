@@ -3,8 +3,6 @@
 #include <feedline/core/run/elastic.hpp>
 
 #include <algorithm>
-#include <array>
-#include <span>
 
 #include <feedline/core/run/stream_position.hpp>
 #include <feedline/core/state.hpp>
@@ -32,14 +30,9 @@ FEEDLINE_INLINE elastic_place elastic_run::place_behind(const sample_id& last,
   const bool may_differ = !r.is_alone() && r.remainder == remainder::keep && last_epoch() != no_last_epoch;
   elastic_place result{{}, !may_differ || counts_items()};
   if (ended) epoch = last_epoch();
-  if (last.index != sample_id::no_index && (!failed || failed->index != sample_id::no_index)) {
-    epoch = failed ? std::max(last.epoch, failed->epoch) : last.epoch;
-    std::array<std::uint64_t, 2> indices{};
-    std::size_t count = 0;
-    if (last.epoch == epoch) indices[count++] = last.index;
-    if (failed && failed->epoch == epoch) indices[count++] = failed->index;
-    const feedline::epoch e = epoch_of(epoch, r.number);
-    std::uint64_t next = type.source.last_number(source, e, std::span(indices).first(count)) + r.world_size;
+  if (const auto position = position_of(last, failed)) {
+    epoch = last.epoch;
+    std::uint64_t next = *position + r.world_size;
     bool all_ended = ended;
     if (may_differ) {
       const place_share mine = share_of(epoch, r.number);
@@ -51,13 +44,26 @@ FEEDLINE_INLINE elastic_place elastic_run::place_behind(const sample_id& last,
       // Otherwise ranks with fewer items have begun the next epoch.
       result.is_common &= epoch == last_epoch() || items <= items_of(share_of(epoch, r.world_size - 1).size);
     }
-    if (all_ended) next = std::max(next, type.source.places(source, e) + r.number);
+    if (all_ended) next = std::max(next, type.source.places(source, epoch_of(epoch, r.number)) + r.number);
     result.at = snapshot_at(epoch, next, type.segments.size());
   }
   // All epochs from the second one on are alike.
   for (std::uint64_t e = begin.epoch; may_differ && e < std::min(epoch, begin.epoch + 2); ++e)
     result.is_common &= items_of(share_of(e, 0).size) == items_of(share_of(e, r.world_size - 1).size);
   return result;
+}
+
+// Of `last`. Nothing if `failed` is further on: samples between the two may not have been delivered yet, and its failure must not
+// come again.
+FEEDLINE_INLINE std::optional<std::uint64_t>
+elastic_run::position_of(const sample_id& last, const std::optional<sample_id>& failed) const {
+  if (last.index == sample_id::no_index) return {};
+  const feedline::epoch e = epoch_of(last.epoch, options.rank.number);
+  const std::uint64_t position = type.source.number_of(source, e, last.index);
+  if (!failed || failed->epoch < last.epoch) return position;
+  if (failed->epoch > last.epoch || failed->index == sample_id::no_index) return {};
+  if (type.source.number_of(source, e, failed->index) > position) return {};
+  return position;
 }
 
 FEEDLINE_INLINE std::uint64_t elastic_run::last_epoch() const noexcept {

@@ -51,9 +51,9 @@ struct source_type {
                                            const run_context& context, source_place& at);
   /// The number of positions of an epoch; null, with the next one, if a sample doesn't determine a position.
   std::uint64_t (*places)(const void* source, const epoch& e);
-  /// The last of the positions, in the epoch's order, of the samples with these indices, which belong to the rank. One that
-  /// has wrapped around counts behind all others.
-  std::uint64_t (*last_number)(const void* source, const epoch& e, std::span<const std::uint64_t> indices);
+  /// The position, in the epoch's order, of the sample with that index, which belongs to the rank. One that has wrapped around
+  /// counts behind all others.
+  std::uint64_t (*number_of)(const void* source, const epoch& e, std::uint64_t index);
 };
 
 /// Samples that a stage held at a checkpoint, to be read again.

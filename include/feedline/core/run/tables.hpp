@@ -81,7 +81,7 @@ consteval source_type type_of_source() {
                    const std::stop_token& stop) { return in_run(as<Source>(source), stop); },
       .reader = nullptr,
       .places = nullptr,
-      .last_number = nullptr};
+      .number_of = nullptr};
   if constexpr (dealt_source<Source>)
     t.reader = [](const void* source, const run_options& options, const run_context& context,
                   source_place& at) {
@@ -93,15 +93,11 @@ consteval source_type type_of_source() {
       own.start_epoch(e);
       return own.share().places;
     };
-    t.last_number = [](const void* source, const epoch& e, std::span<const std::uint64_t> indices) {
+    t.number_of = [](const void* source, const epoch& e, std::uint64_t index) {
       Source own(as<Source>(source));
       own.start_epoch(e);
-      std::uint64_t last = 0;
-      for (const std::uint64_t index : indices) {
-        const std::uint64_t place = own.number_of(index);
-        last = std::max(last, e.rank.remainder == remainder::wrap ? own.share().before_wrap(place) : place);
-      }
-      return last;
+      const std::uint64_t place = own.number_of(index);
+      return e.rank.remainder == remainder::wrap ? own.share().before_wrap(place) : place;
     };
   }
   return t;
