@@ -12,6 +12,7 @@
 #include <feedline/core/loader.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/random.hpp>
+#include <feedline/core/workers.hpp>
 
 #include "support/catch.hpp"
 #include "support/rounds.hpp"
@@ -37,9 +38,19 @@ class draw {
 /// Parameters that must not change what a run yields.
 struct circumstances {
   explicit circumstances(draw& d)
-      : workers(d(1, 4)), queue(d(1, 20)), queue_capacity(d.coin() ? d(1, 64) : 0) {}
+      : workers(d(1, 4)),
+        queue(d(1, 20)),
+        queue_capacity(d.coin() ? d(1, 64) : 0),
+        are_automatic(d(0, 2) == 0) {}
+
+  /// Workers of a fixed number, or of one that adapts to the load.
+  feedline::workers pool() const {
+    if (!are_automatic) return {workers};
+    return {.count = 1, .max = 2 * workers, .io_bound = true};
+  }
 
   std::size_t workers, queue, queue_capacity;
+  bool are_automatic;
 };
 
 /// A value as text.

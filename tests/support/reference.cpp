@@ -189,7 +189,7 @@ bool splits_samples_by_rank(source_kind kind) {
 
 class walk {
  public:
-  walk(const composition& c, std::size_t most, const std::vector<std::size_t>& left,
+  walk(const composition& c, std::size_t most, const std::vector<cut>& left,
        std::optional<std::uint32_t> grown_from)
       : c_(c), most_(most), left_(left), grown_from_(grown_from), states_(c.stages.size()) {
     for (std::size_t i = 0; i < states_.size(); ++i) {
@@ -663,6 +663,7 @@ class walk {
     else failed_.insert(index);
     if (is_skipped && failed_.size() + unknown_failures_ <= c_.failure_limit) {
       next_.failures.push_back(text);
+      leave_here();
       return;
     }
     now_.over_limit = is_skipped;
@@ -697,8 +698,7 @@ class walk {
     }
     add_step();
     ++delivered_;
-    while (run_ <= static_cast<int>(left_.size()) && delivered_ == left_[static_cast<std::size_t>(run_) - 1])
-      begin_run_behind_item();
+    leave_here();
     if (steps_.size() >= most_) throw over();
   }
 
@@ -706,13 +706,16 @@ class walk {
     now_.asked.resize(c_.faults.size());
     now_.struck.resize(c_.faults.size());
     now_.asked_since.resize(c_.faults.size());
-    while (run_ <= static_cast<int>(left_.size()) && left_[static_cast<std::size_t>(run_) - 1] == 0)
-      begin_run_behind_item();
+    leave_here();
   }
 
-  void begin_run_behind_item() {
-    if (run_ == 1) first_grown_ = grown_from_.value_or(delivered_ == 0 ? 0 : now_.epoch + 1);
-    ++run_;
+  // Begins the next run if this one is interrupted here.
+  void leave_here() {
+    while (run_ <= static_cast<int>(left_.size()) &&
+           left_[static_cast<std::size_t>(run_) - 1] == cut{delivered_, next_.failures.size()}) {
+      if (run_ == 1) first_grown_ = grown_from_.value_or(delivered_ == 0 ? 0 : now_.epoch + 1);
+      ++run_;
+    }
   }
 
   void add_step() {
@@ -728,7 +731,7 @@ class walk {
 
   const composition& c_;
   std::size_t most_;
-  const std::vector<std::size_t>& left_;
+  const std::vector<cut>& left_;
   std::optional<std::uint32_t> grown_from_;
   std::vector<stage_state> states_;
   int run_ = 1;
@@ -791,8 +794,7 @@ std::string text_of(const stage_plan& s) {
 
 } // namespace
 
-std::vector<reference_step> reference(const composition& c, std::size_t most,
-                                      const std::vector<std::size_t>& left,
+std::vector<reference_step> reference(const composition& c, std::size_t most, const std::vector<cut>& left,
                                       std::optional<std::uint32_t> grown_from) {
   return walk(c, most, left, grown_from).run();
 }

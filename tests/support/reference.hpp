@@ -331,11 +331,18 @@ struct reference_step : step {
   std::vector<bool> asked_since; ///< … whether it was requested since the previous step
 };
 
-/// The steps of a run that is interrupted after `left[0]` items, resumed, interrupted after `left[1]` items
-/// in all, and so on; at most `most` steps. `grown_from` is the first epoch with the new size of a data set
+/// Where a run is interrupted: after that many items in all, and that many failures since the last of them.
+struct cut {
+  std::size_t items = 0, failures = 0;
+
+  friend bool operator==(const cut&, const cut&) = default;
+};
+
+/// The steps of a run that is interrupted at `left[0]`, resumed, interrupted at `left[1]`, and so on; at most `most` steps.
+/// `grown_from` is the first epoch with the new size of a data set
 /// that has grown; by default the epoch after the one in which the first run was interrupted.
 std::vector<reference_step> reference(const composition& c, std::size_t most,
-                                      const std::vector<std::size_t>& left = {},
+                                      const std::vector<cut>& left = {},
                                       std::optional<std::uint32_t> grown_from = {});
 
 /// The error of an infinite run that never yields anything.
