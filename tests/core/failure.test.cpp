@@ -42,6 +42,16 @@ auto decoding(numbers source, std::size_t workers = 3) {
          fl::batch(3);
 }
 
+/// Five samples, of which the last can't be fetched.
+struct fetched {
+  std::optional<int> next() {
+    if (at == 4) throw fl::outage_error("no answer");
+    return at++;
+  }
+
+  int at = 0;
+};
+
 std::vector<std::uint64_t> indices(const std::vector<fl::failure>& failures) {
   std::vector<std::uint64_t> all;
   for (const fl::failure& f : failures) all.push_back(f.index);
@@ -637,4 +647,15 @@ TEST_CASE("An outage ends a run that skips failures, and a resumed run goes on w
   check([&] { return fl::concat(source | fl::map(fetch)) | fl::batch(3); });
   const auto list = [&](int n) { return std::vector{fetch(n)}; };
   check([&] { return source | fl::flat_map(list, fl::workers{2}) | fl::batch(3); });
+}
+
+TEST_CASE("An outage among the samples that can't be divided evenly ends the run of every rank") {
+  for (const std::uint32_t number : {0u, 1u, 2u}) {
+    CAPTURE(number);
+    auto loader = (fl::from(fetched()) | fl::prefetch(1)).finite({.rank = {number, 3}});
+    CHECK(throws_saying<fl::pipeline_error>("no answer", [&] {
+      while (loader.next()) {
+      }
+    }));
+  }
 }

@@ -93,7 +93,7 @@ FEEDLINE_INLINE bool source_reader::read_of_rank() {
     at_.first = r.number;
     for (std::uint32_t other = r.number + 1; other < r.world_size; ++other) {
       if (pass_over()) continue;
-      if (r.remainder == remainder::drop) return false;
+      if (r.remainder == remainder::drop && !(error && is_outage(error))) return false;
       at_.first = no_more;
       break;
     }
