@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What the blocks of the READMEs take for granted: headers, the name fl, and two small TAR shards of photographs in the
-// folder where a block runs.
+// What the blocks of the READMEs take for granted: headers, the name fl, and in the folder where a block runs two small TAR
+// shards of photographs and one with a sound.
 #include <algorithm>
 #include <array>
 #include <cassert>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <memory_resource>
+#include <numbers>
 #include <optional>
 #include <ranges>
 #include <span>
@@ -51,6 +53,33 @@ struct blob {
 template <class T>
 blob<T> from_blob(T* data, std::vector<std::int64_t> sizes, std::function<void(void*)> deleter) {
   return {data, std::move(sizes), std::move(deleter)};
+}
+
+/// birds.tar, with one sample 0.wav: 6 s of a tone of 1 kHz, at 32 kHz.
+inline void make_sounds() {
+  constexpr std::uint32_t rate = 32'000, frames = 6 * rate;
+  std::string wav;
+  const auto add = [&wav](std::uint32_t number, int bytes) {
+    for (int i = 0; i < bytes; ++i) wav += static_cast<char>(number >> (8 * i) & 255);
+  };
+  wav += "RIFF";
+  add(36 + 2 * frames, 4);
+  wav += "WAVEfmt ";
+  add(16, 4);
+  add(1, 2); // integers, of one channel
+  add(1, 2);
+  add(rate, 4);
+  add(2 * rate, 4);
+  add(2, 2); // bytes of a frame
+  add(16, 2);
+  wav += "data";
+  add(2 * frames, 4);
+  for (std::uint32_t i = 0; i < frames; ++i)
+    add(static_cast<std::uint32_t>(std::lround(10'000 * std::sin(2 * std::numbers::pi * 1000 * i / rate))),
+        2);
+  fl::test::tar_writer tar;
+  tar.add("0.wav", wav);
+  std::ofstream("birds.tar", std::ios::binary) << tar.closed();
 }
 
 /// train-000000.tar and train-000001.tar, with 40 samples each: 000000.jpg, 000000.cls, 000000.png (a mask), ...
