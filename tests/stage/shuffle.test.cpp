@@ -22,6 +22,7 @@
 #include "support/lifetimes.hpp"
 #include "support/outcome.hpp"
 #include "support/refusing.hpp"
+#include "support/watchdog.hpp"
 
 namespace fl = feedline;
 using fl::test::collect;
@@ -174,6 +175,7 @@ TEST_CASE("shuffle emits nothing before min_fill items are inside, then never fa
 }
 
 TEST_CASE("a min_fill of 0 keeps no item back: what a live source yields leaves at once, in its order") {
+  const fl::test::watchdog guard("a min_fill of 0");
   hand_fed stage({.capacity = 20, .min_fill = 0}, 5);
   for (int i = 0; i < 100; ++i) CHECK(stage.feed() == std::vector{i});
   CHECK(stage.finish().empty());
