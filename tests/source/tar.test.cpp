@@ -336,6 +336,11 @@ TEST_CASE("patterns list shards in the order of the bytes of their names") {
   CHECK(names({"odd[1].tar", "odd{1,2}.tar"}) == strings{"odd[1].tar", "odd{1,2}.tar"});
   CHECK(names({"{08..11}-{a,b}.tar"}).size() == 8);
   CHECK(names({"x{08..10}"}) == strings{"x08", "x09", "x10"});
+  CHECK(names({"x{000..100..50}"}) == strings{"x000", "x050", "x100"});
+  CHECK(names({"x{9..0..4}"}) == strings{"x9", "x5", "x1"});
+  CHECK(names({"x{0..18446744073709551615..9000000000000000000}"}).size() == 3);
+  CHECK(names({"x{0..3..0}", "x{0..3..}", "x{0..3..a}", "x{0..3..1..1}"}).size() ==
+        4); // stand for themselves
   CHECK(names({"{2..0}{,y}"}) == strings{"2", "2y", "1", "1y", "0", "0y"});
   CHECK(names({"{}{x}{a..c}{1..}{", "}"}) == strings{"{}{x}{a..c}{1..}{", "}"});
   CHECK(names({"{../a.tar,../b.tar}"}) == strings{"../a.tar", "../b.tar"});

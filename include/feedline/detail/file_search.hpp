@@ -41,32 +41,39 @@ inline void check_length_of_names(std::string_view pattern, std::uint64_t names,
                             " names files whose names take more than 1 GB: use a narrower pattern");
 }
 
-/// The alternatives in one pair of braces: "a,b", or "08..10", padded with zeros if either end is. Empty if the
-/// text is neither. As in a shell, "1..2,5" means "1..2" and "5".
+/// The alternatives in one pair of braces: "a,b", or "08..10", padded with zeros if either end is, or "0..8..2" in steps. Empty
+/// if the text is none of these. As in a shell, "1..2,5" means "1..2" and "5".
 inline std::vector<std::string> brace_alternatives(std::string_view body) {
   std::vector<std::string> alternatives;
   const std::size_t dots = body.find("..");
   const bool is_list = body.find(',') != std::string_view::npos;
   if (!is_list && dots != std::string_view::npos) {
-    const auto first_text = body.substr(0, dots), last_text = body.substr(dots + 2);
+    const auto first_text = body.substr(0, dots);
+    auto last_text = body.substr(dots + 2), step_text = std::string_view("1");
+    if (const std::size_t more = last_text.find(".."); more != std::string_view::npos) {
+      step_text = last_text.substr(more + 2);
+      last_text = last_text.substr(0, more);
+    }
     const auto number = [](std::string_view text, std::uint64_t& value) {
       const char* const end = text.data() + text.size();
       const auto [stop, error] = std::from_chars(text.data(), end, value);
       return error == std::errc() && stop == end;
     };
-    std::uint64_t first = 0, last = 0;
-    if (!number(first_text, first) || !number(last_text, last)) return {};
-    if ((first < last ? last - first : first - last) >= most_files) too_many_files(body);
+    std::uint64_t first = 0, last = 0, step = 0;
+    if (!number(first_text, first) || !number(last_text, last) || !number(step_text, step) || step == 0)
+      return {};
+    const std::uint64_t steps = (first < last ? last - first : first - last) / step;
+    if (steps >= most_files) too_many_files(body);
     const bool padded =
         (first_text.size() > 1 && first_text[0] == '0') || (last_text.size() > 1 && last_text[0] == '0');
     const std::size_t width = padded ? std::max(first_text.size(), last_text.size()) : 0;
-    check_length_of_names(body, (first < last ? last - first : first - last) + 1, width);
-    for (std::uint64_t i = first;; first < last ? ++i : --i) {
-      std::string digits = std::to_string(i);
+    check_length_of_names(body, steps + 1, width);
+    for (std::uint64_t i = 0; i <= steps; ++i) {
+      std::string digits = std::to_string(first < last ? first + i * step : first - i * step);
       if (digits.size() < width) digits.insert(0, width - digits.size(), '0');
       alternatives.push_back(std::move(digits));
-      if (i == last) return alternatives;
     }
+    return alternatives;
   }
   if (!is_list) return {};
   for (;;) {

@@ -10,7 +10,8 @@
 
 namespace feedline::inline FEEDLINE_ABI {
 
-/// One or several names of files, each of which may be a pattern, such as `data/*.csv` or `part-{00..15}.txt`.
+/// One or several names of files, each of which may be a pattern, such as `data/*.csv`, `part-{00..15}.txt` or, in
+/// steps, `part-{000..100..50}.txt`.
 /// A text, a list in braces and a vector convert to it.
 class file_patterns {
  public:
