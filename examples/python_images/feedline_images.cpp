@@ -58,9 +58,15 @@ struct image_options {
   std::optional<std::string> label; // the same
 };
 
+/// Without white space on either side, as Python's int() reads numbers.
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view white = " \t\n\v\f\r";
+  text.remove_prefix(std::min(text.find_first_not_of(white), text.size()));
+  return text.substr(0, text.find_last_not_of(white) + 1);
+}
+
 std::int64_t read_label(const fl::tar_sample& sample, const std::string& member) {
-  std::string_view text = sample.text(member);
-  while (text.ends_with('\n') || text.ends_with('\r') || text.ends_with(' ')) text.remove_suffix(1);
+  const std::string_view text = trimmed(sample.text(member));
   std::int64_t label = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
   if (text.empty() || error != std::errc() || end != text.data() + text.size())

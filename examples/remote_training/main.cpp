@@ -88,11 +88,19 @@ struct example {
   std::int32_t label;
 };
 
+/// Without white space on either side, as Python's int() reads numbers.
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view white = " \t\n\v\f\r";
+  text.remove_prefix(std::min(text.find_first_not_of(white), text.size()));
+  return text.substr(0, text.find_last_not_of(white) + 1);
+}
+
 example decode(const fl::tar_sample& sample, fl::context& c) {
   example made{{}, 0};
-  const std::string_view text = sample.text("cls");
+  const std::string_view text = trimmed(sample.text("cls"));
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), made.label);
-  if (error != std::errc() || made.label < 0 || made.label >= static_cast<std::int32_t>(classes))
+  if (error != std::errc() || end != text.data() + text.size() || made.label < 0 ||
+      made.label >= static_cast<std::int32_t>(classes))
     throw std::runtime_error("label `" + std::string(text) + "` is not a number from 0 to 5");
   const auto part = [&](std::size_t height, std::size_t width) {
     return fl::random_resized_crop{.scale = {0.6, 1}}(height, width, c.random);

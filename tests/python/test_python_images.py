@@ -228,6 +228,13 @@ def test_center_crops_are_those_of_the_pipeline_in_cpp(shards, tmp_path):
     assert ours == (tmp_path / "out").read_bytes()
 
 
+def test_labels_may_have_white_space_on_either_side(jpegs, tmp_path):
+    labels = [b"1", b" 2", b"3\n", b"\t 4 \r\n"]
+    members = [m for i, label in enumerate(labels) for m in ((f"{i}.jpg", jpegs[i]), (f"{i}.cls", label))]
+    loader = in_order(write_shard(tmp_path / "some.tar", members))
+    assert [int(label) for b in loader for label in b["label"]] == [1, 2, 3, 4]
+
+
 def test_a_bad_sample_is_an_error_that_names_it_or_is_skipped(jpegs, tmp_path):
     members = [*sample(jpegs, 0), ("1.jpg", jpegs[1][:300]), ("1.cls", b"1"), *sample(jpegs, 2), ("3.jpg", jpegs[3]),
                ("3.cls", b"cat"), ("4.jpg", jpegs[4]), ("5.cls", b"5"), ("6.jpg", b""), ("6.cls", b"6"), *sample(jpegs, 7)]
