@@ -8,6 +8,7 @@
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/prefetch.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -15,14 +16,18 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/asleep.hpp"
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
 #include "support/page_cache.hpp"
@@ -224,6 +229,50 @@ TEST_CASE("read_file returns every byte of files of any size, and names a file t
                                                    [&] { fl::read_file(folder / "missing"); }));
   CHECK(fl::test::throws_saying<std::system_error>(folder.path(), [&] { fl::read_file(folder.path()); }));
   CHECK_FALSE(fl::read_file("/proc/self/status").empty()); // the system reports size 0
+}
+
+TEST_CASE("read_file reads a pipe to its end, whatever signals arrive") {
+  static std::atomic<int> signals{0};
+  const temporary_folder folder;
+  const std::string path = folder / "pipe";
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+
+  struct sigaction counting {
+  }, before{};
+
+  counting.sa_handler = [](int) { ++signals; }; // without SA_RESTART
+  REQUIRE(::sigaction(SIGUSR1, &counting, &before) == 0);
+  std::string text;
+  std::atomic<bool> has_ended{false};
+  std::thread reader([&] {
+    try {
+      text = text_of(fl::read_file(path));
+    } catch (const std::system_error& error) {
+      text = error.what();
+    }
+    has_ended = true;
+  });
+  const auto interrupt = [&] {
+    fl::test::await_all_others_asleep();
+    const int count = signals;
+    ::pthread_kill(reader.native_handle(), SIGUSR1);
+    while (signals == count && !has_ended) std::this_thread::yield();
+  };
+  interrupt(); // while it opens the pipe
+  {
+    const fl::detail::open_file writer(::open(path.c_str(), O_RDWR));
+    const auto write = [&](std::string_view part) {
+      REQUIRE(::write(writer.number(), part.data(), part.size()) == static_cast<::ssize_t>(part.size()));
+    };
+    interrupt(); // while it reads
+    write("one");
+    interrupt();
+    write("two");
+    fl::test::await_all_others_asleep();
+  }
+  reader.join();
+  CHECK(text == "onetwo");
+  ::sigaction(SIGUSR1, &before, nullptr);
 }
 
 TEST_CASE("files of an empty directory are an error") {

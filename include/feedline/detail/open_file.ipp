@@ -2,8 +2,6 @@
 #pragma once
 #include <feedline/detail/open_file.hpp>
 
-#include <cstdio>
-#include <memory>
 #include <system_error>
 
 #include <feedline/detail/readable_text.hpp>
@@ -36,24 +34,20 @@ FEEDLINE_INLINE int open_file::write(const void* bytes, std::size_t count, std::
 
 FEEDLINE_INLINE std::vector<std::byte> contents_of_file(const std::string& path) {
   const auto fail = [&]() { throw std::system_error(errno, std::generic_category(), readable(path)); };
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"), std::fclose);
-  if (!file) fail();
-  std::vector<std::byte> bytes;
-
-  struct stat status {};
-
-  std::size_t step = 1 << 16;
-  if (::fstat(::fileno(file.get()), &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0)
-    step = static_cast<std::size_t>(status.st_size) + 1; // so that the first call sees the end
+  int number; // opening a pipe waits for its writer
+  while ((number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC)) < 0)
+    if (errno != EINTR) fail();
+  const open_file file(number);
+  const std::uint64_t known = file.size(); // + 1, so that the first call may see the end
+  std::vector<std::byte> bytes(known > 0 ? static_cast<std::size_t>(known) + 1 : std::size_t{1} << 16);
   for (std::size_t size = 0;;) {
-    bytes.resize(size + step);
-    const std::size_t got = std::fread(bytes.data() + size, 1, step, file.get());
-    size += got;
-    if (got < step) {
-      bytes.resize(size);
-      if (std::ferror(file.get())) fail();
-      return bytes;
-    }
+    if (size == bytes.size()) bytes.resize(2 * size);
+    const ::ssize_t got = ::read(number, bytes.data() + size, bytes.size() - size);
+    if (got < 0 && errno != EINTR) fail();
+    if (got > 0) size += static_cast<std::size_t>(got);
+    if (got != 0) continue;
+    bytes.resize(size);
+    return bytes;
   }
 }
 
