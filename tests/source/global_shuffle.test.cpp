@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/source/global_shuffle.hpp>
 
+#include <feedline/source/concat.hpp>
 #include <feedline/source/detail/tar_index.hpp>
 #include <feedline/source/files.hpp>
 #include <feedline/source/range.hpp>
@@ -220,6 +221,32 @@ TEST_CASE("an incomplete record at a file's end fails at one position of the shu
   CHECK(sorted_outcome(source | fl::global_shuffle()).first.size() == 15);
 }
 
+TEST_CASE("samples in memory are announced less and less, others all of them") {
+  struct announced {
+    std::shared_ptr<std::atomic<int>> calls = std::make_shared<std::atomic<int>>(0);
+    bool is_of_use = false;
+
+    std::uint64_t size() const { return 1000; }
+
+    int at(std::uint64_t position) const { return static_cast<int>(position); }
+
+    bool will_need(std::uint64_t) const noexcept {
+      ++*calls;
+      return is_of_use;
+    }
+  };
+
+  const announced in_memory, elsewhere{.is_of_use = true};
+  CHECK(run_to_end((in_memory | fl::global_shuffle() | fl::prefetch(4)).finite()).items.size() == 1000);
+  CHECK(*in_memory.calls == 20); // 1, 3, 7, … 63 are passed over between them
+  CHECK(run_to_end((elsewhere | fl::global_shuffle() | fl::prefetch(4)).finite()).items.size() == 1000);
+  CHECK(*elsewhere.calls == 999);
+  const auto both = fl::concat(announced(in_memory), announced(elsewhere)) | fl::global_shuffle();
+  *in_memory.calls = *elsewhere.calls = 0;
+  CHECK(run_to_end((both | fl::map([](int n) { return n; }, fl::workers{2})).finite()).items.size() == 2000);
+  CHECK(*elsewhere.calls > 0);
+}
+
 TEST_CASE("a custom source with size() and at() can be shuffled") {
   const auto p = squares{{7}} | fl::global_shuffle() | fl::prefetch(4);
   const auto result = run_to_end(p.finite({.on_error = fl::on_error::skip}));
@@ -361,15 +388,15 @@ TEST_CASE(
   CHECK_THROWS_AS(fl::tar_samples(folder / "*.tar").indexed(stop.get_token()), std::runtime_error);
 }
 
-TEST_CASE("long names and global headers apply to samples read by position too") {
+TEST_CASE("long names apply to samples read by position too") {
   const temporary_folder folder;
   tar_writer tar;
   const auto named = [&](const char* path) -> tar_writer& { return tar.pax({{"path", path}}); };
   tar.add("plain.txt", "1").long_name(std::string(200, 'n') + ".txt").add("short", "2");
-  tar.pax({{"path", "everything.txt"}}, 'g').add("a.txt", "3");
+  tar.pax({{"comment", "everything"}}, 'g').add("a.txt", "3");
   named("own.txt").add("b.txt", "4").add("c.txt", "5");
   named("mine.txt").add("d.txt", "6");
-  tar.pax({{"path", "other.txt"}}, 'g').add("e.txt", "7");
+  tar.pax({{"comment", "other"}}, 'g').add("e.txt", "7");
   named("ours.txt").add("f.txt", "8").add("g.txt", "9");
   folder.write("x.tar", tar.closed());
   check_same_samples(fl::tar_samples(folder / "x.tar"));

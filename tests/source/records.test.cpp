@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/source/records.hpp>
 
+#include <feedline/source/indexed_lines.hpp>
+
 #include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/lines.hpp>
 #include <feedline/stage/batch.hpp>
@@ -229,6 +231,25 @@ TEST_CASE("a run over records can't be resumed with a different record size") {
   loader.next();
   const auto of_eight = fl::records({path}, 8) | fl::prefetch(2);
   CHECK_THROWS_AS(of_eight.infinite({.resume = loader.checkpoint()}), std::invalid_argument);
+}
+
+TEST_CASE("records and lines in a random order are announced while they aren't in memory") {
+  const temporary_folder folder;
+  constexpr std::size_t size = 8 << 20, record = 64;
+  std::string text;
+  while (text.size() < size) text += std::string(record - 1, 'r') + "\n";
+  const std::string path = folder.write("a", text);
+  if (!file_system_reads_ahead(path, size / 2)) return;
+  const auto check =
+      [&](auto source) { // of 64 samples that are announced, some lie far from those that were read
+        source.start_epoch({.seed = 3, .shuffled = true});
+        fl::test::forget_file(path);
+        REQUIRE(source.next());
+        const std::size_t number = 40;
+        CHECK(comes_into_memory(path, static_cast<std::size_t>(source.place_of(number)) * record));
+      };
+  check((fl::records({path}, record) | fl::global_shuffle()).source());
+  check((fl::indexed_lines({path}) | fl::global_shuffle()).source());
 }
 
 TEST_CASE("while records reads a file, the system reads the beginning of the next one") {

@@ -106,7 +106,8 @@ using source_item_t = typename decltype(std::declval<S&>().next())::value_type;
 /// - `std::string origin(std::uint64_t index) const`, as for a source;
 /// - `at(position, const std::stop_token& stop)`, which is called instead of at(position) where a run reads: if it waits,
 ///   it throws when the stop is requested;
-/// - `void will_need(std::uint64_t position) const noexcept`: at(position) will probably be called soon. It mustn't wait;
+/// - `void will_need(std::uint64_t position) const noexcept`: at(position) will probably be called soon. It mustn't wait. It may
+///   return a bool: false if the sample is in memory already; then fewer of the next ones are announced;
 /// - `bool ready(std::uint64_t position) const`: whether at(position) would return, or throw, without waiting; for metrics,
 ///   and so that samples which are ready don't wait for the next one.
 ///
@@ -139,10 +140,39 @@ auto indexed(const S& source, const std::stop_token& stop = {}) {
 template <class D>
 concept announced_samples = requires(const D& d, std::uint64_t position) { d.will_need(position); };
 
+/// Returns whether it may have been of use.
 template <indexed_samples D>
-void announce_sample(const D& samples, std::uint64_t position) noexcept {
-  if constexpr (announced_samples<D>) samples.will_need(position);
+bool announce_sample(const D& samples, std::uint64_t position) noexcept {
+  if constexpr (requires { static_cast<bool>(samples.will_need(position)); }) {
+    return samples.will_need(position);
+  } else if constexpr (announced_samples<D>) {
+    samples.will_need(position);
+    return true;
+  } else {
+    return false;
+  }
 }
+
+/// Announces fewer and fewer samples while they are in memory: to ask for each would cost more than reading it.
+class announcement_pace {
+ public:
+  /// Whether to announce the next sample, and then to call note().
+  bool is_due() noexcept {
+    if (left_ == 0) return true;
+    --left_;
+    return false;
+  }
+
+  void note(bool was_of_use) noexcept {
+    constexpr unsigned most = 63;
+    skips_ = was_of_use ? 0 : skips_ < most ? 2 * skips_ + 1 : most;
+    left_ = skips_;
+  }
+
+ private:
+  unsigned skips_ = 0; // after the last announcement
+  unsigned left_ = 0;  // of them
+};
 
 /// Samples that report whether reading one would wait.
 template <class D>

@@ -54,6 +54,10 @@ class mapped_file {
   /// Makes the system start to read these bytes if they aren't in memory yet. Returns at once.
   void will_need(std::uint64_t offset, std::uint64_t count) const noexcept;
 
+  /// The same for few bytes among others: nothing if they are in memory, or the system doesn't say. Returns whether it asked
+  /// the system to read them.
+  bool will_need_few(std::uint64_t offset, std::uint64_t count) const noexcept;
+
   /// Informs the system that reads are not sequential, so that it doesn't read ahead. This affects all who
   /// share the mapping.
   void expect_jumps() const noexcept;
@@ -73,6 +77,9 @@ class lazy_maps {
 
   /// Throws as mapped_file does; the next call tries again.
   std::shared_ptr<const mapped_file> at(std::size_t number);
+
+  /// mapped_file::will_need_few() of a file; false if it can't be mapped, which at() throws.
+  bool will_need_few(std::size_t number, std::uint64_t offset, std::uint64_t count) noexcept;
 
  private:
   std::vector<std::string> names_;

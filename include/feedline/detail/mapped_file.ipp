@@ -45,6 +45,12 @@ FEEDLINE_INLINE void mapped_file::will_need(std::uint64_t offset, std::uint64_t 
               MADV_WILLNEED);
 }
 
+FEEDLINE_INLINE bool mapped_file::will_need_few(std::uint64_t offset, std::uint64_t count) const noexcept {
+  if (!memory_->tells_pages() || is_in_memory(offset)) return false;
+  will_need(offset, count);
+  return true;
+}
+
 FEEDLINE_INLINE void mapped_file::expect_jumps() const noexcept {
   if (memory_->is_mapped()) ::madvise(const_cast<std::byte*>(bytes().data()), bytes().size(), MADV_RANDOM);
 }
@@ -67,6 +73,15 @@ FEEDLINE_INLINE std::shared_ptr<const mapped_file> lazy_maps::at(std::size_t num
   }
   mapped_.push_back(number);
   return files_[number] = std::move(file);
+}
+
+FEEDLINE_INLINE bool lazy_maps::will_need_few(std::size_t number, std::uint64_t offset,
+                                              std::uint64_t count) noexcept {
+  try {
+    return at(number)->will_need_few(offset, count);
+  } catch (...) {
+    return false;
+  }
 }
 
 FEEDLINE_INLINE void announced_file::reach(std::uint64_t end) {

@@ -54,11 +54,12 @@ class indexed_concat {
     return position;
   }
 
-  void will_need(std::uint64_t position) const noexcept
+  bool will_need(std::uint64_t position) const noexcept
     requires(announced_samples<Samples> || ...)
   {
-    in_part(position,
-            [](const auto& part, std::size_t, std::uint64_t within) { announce_sample(part, within); });
+    return in_part(position, [](const auto& part, std::size_t, std::uint64_t within) {
+      return announce_sample(part, within);
+    });
   }
 
   /// How many samples the first `sources` sources have.

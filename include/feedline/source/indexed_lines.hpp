@@ -14,7 +14,7 @@ namespace feedline::inline FEEDLINE_ABI {
 
 /// Options of indexed_lines.
 struct indexed_lines_options {
-  std::size_t max_line_bytes = 0; ///< as in lines_options
+  std::size_t max_line_bytes = 0; ///< the longest line; reading a longer one fails; 0: no limit
 
   /// Saves where the lines of each file begin in a file next to it, `.FILE.index`, and reuses that as long as the file's
   /// size and time stay the same. A failure to write it is ignored.
@@ -49,6 +49,7 @@ class indexed_lines_source : public lines_source {
 /// Gives:   each line as a std::string. Its index is `number of its file << 40 | line in the file`
 /// Order:   that of lines
 /// Throws:  as lines does; also std::runtime_error for the lines of a file that has changed since they were found
+/// Limits:  those of lines: don't shorten a file in place during a run
 /// Example: `indexed_lines("corpus/*.jsonl", {.keep_index = true}) | global_shuffle() | map(parse, workers{4})`
 inline auto indexed_lines(const file_patterns& files, const indexed_lines_options& options = {}) {
   return detail::as_pipeline(detail::indexed_lines_source(files, options));

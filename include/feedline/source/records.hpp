@@ -188,6 +188,12 @@ class indexed_records : public places_in_files {
     throw std::runtime_error(readable(file->path()) + " has become shorter since it was listed");
   }
 
+  /// Has the system start to read a record that isn't in memory.
+  bool will_need(std::uint64_t position) const noexcept {
+    const std::size_t number = file_of(position);
+    return maps_->will_need_few(number, (position - first_of(number)) * size_, size_);
+  }
+
  private:
   std::size_t size_;
   std::shared_ptr<lazy_maps> maps_;
@@ -222,6 +228,8 @@ struct read_bytes {
 ///          std::runtime_error for a directory; in the run, std::runtime_error for an incomplete record at a
 ///          file's end, after its last complete one; std::system_error when it reaches a file that can't be
 ///          read (the next file follows)
+/// Limits:  files are mapped: shortening one in place during a run ends the process with SIGBUS. To replace a file, write
+///          another one and rename it
 /// Example: `records<position>("games/*.bin") | shuffle({.capacity = 1'000'000}) | batch(4096)`
 template <class T>
 auto records(const file_patterns& files) {

@@ -38,10 +38,10 @@ class indexed_zip {
     return std::apply([&](const auto&... part) { return Item(sample_at(part, position, stop)...); }, parts_);
   }
 
-  void will_need(std::uint64_t position) const noexcept
+  bool will_need(std::uint64_t position) const noexcept
     requires(announced_samples<First> || (announced_samples<Rest> || ...))
   {
-    std::apply([&](const auto&... part) { (announce_sample(part, position), ...); }, parts_);
+    return std::apply([&](const auto&... part) { return (announce_sample(part, position) | ...); }, parts_);
   }
 
   std::uint64_t index_at(std::uint64_t position) const {

@@ -117,10 +117,11 @@ class dealer_of final : public dealer {
   std::uint64_t fill(packet_writer& writer, const share& s, thread_counters& thread) override {
     const Source& source = *static_cast<const Source*>(s.source.get());
     std::uint64_t given = 0;
+    announcement_pace pace;
     for (std::uint64_t i = s.first; i < s.first + s.count && !is_stopped(); ++i) {
       sample_id id{.epoch = s.epoch};
       try {
-        announce(source, i);
+        announce(source, i, pace);
         const std::uint64_t place = source.place_of(i);
         id.index = source.index_at(place);
         thread.at.enter(0);
@@ -148,12 +149,13 @@ class dealer_of final : public dealer {
   }
 
   // The system reads files ahead while workers process earlier samples.
-  static void announce(const Source& source, std::uint64_t reached) {
+  static void announce(const Source& source, std::uint64_t reached,
+                       [[maybe_unused]] announcement_pace& pace) {
     if constexpr (requires(std::uint64_t place) { source.will_need(place); }) {
       constexpr std::uint64_t ahead = 64; // samples
       const std::uint64_t end = std::min(source.share().size, reached + ahead + 1);
       for (std::uint64_t i = reached == 0 ? 1 : reached + ahead; i < end; ++i)
-        source.will_need(source.place_of(i));
+        if (pace.is_due()) pace.note(source.will_need(source.place_of(i)));
     }
   }
 };

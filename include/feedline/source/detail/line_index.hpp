@@ -86,6 +86,9 @@ class lines_by_position : public places_in_files {
 
   std::string at(std::uint64_t position) const;
 
+  /// Has the system start to read a line that isn't in memory, and those before it back to the one whose offset is known.
+  bool will_need(std::uint64_t position) const noexcept;
+
  private:
   file_order files_;
   std::size_t max_line_bytes_;

@@ -168,4 +168,15 @@ FEEDLINE_INLINE std::string lines_by_position::at(std::uint64_t position) const 
                        file_order::index_of(number, line));
 }
 
+FEEDLINE_INLINE bool lines_by_position::will_need(std::uint64_t position) const noexcept {
+  constexpr std::uint64_t most = std::uint64_t{1} << 20; // of a long line
+  const std::size_t number = file_of(position);
+  const line_index& index = (*indices_)[number];
+  if (!index.problem.empty()) return false;
+  const auto known = static_cast<std::size_t>((position - first_of(number)) / index.step);
+  const std::uint64_t begin = index.begins[known];
+  const std::uint64_t end = known + 1 < index.begins.size() ? index.begins[known + 1] : index.bytes;
+  return maps_->will_need_few(number, begin, std::min(end - begin, most));
+}
+
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -71,6 +71,7 @@ class reordered_source {
     share_ = place_share(order_->size(), e);
     reached_ = announced_ = 0;
     again_.reset();
+    pace_ = {};
   }
 
   std::optional<source_item_t<Source>> next() {
@@ -124,11 +125,11 @@ class reordered_source {
     return detail::sample_at(*samples_, place, stop_);
   }
 
-  /// Announces that sample_at(place) will be called soon.
-  void will_need(std::uint64_t place) const noexcept
+  /// Announces that sample_at(place) will be called soon. Returns whether that may be of use.
+  bool will_need(std::uint64_t place) const noexcept
     requires announced_samples<samples>
   {
-    samples_->will_need(place);
+    return announce_sample(*samples_, place);
   }
 
   /// Whether sample_at(place) would return without waiting.
@@ -187,7 +188,7 @@ class reordered_source {
       constexpr std::uint64_t ahead = 64; // samples
       announced_ = std::max(announced_, reached_ + 1);
       for (; announced_ < std::min(share_.size, reached_ + ahead + 1); ++announced_)
-        will_need(place_of(announced_));
+        if (pace_.is_due()) pace_.note(will_need(place_of(announced_)));
     }
   }
 
@@ -198,8 +199,9 @@ class reordered_source {
   std::optional<order> order_;
   place_share share_;
   std::stop_token stop_;
-  std::uint64_t reached_ = 0;          // how many samples of the epoch were yielded
-  std::uint64_t announced_ = 0;        // how many were announced or yielded
+  std::uint64_t reached_ = 0;   // how many samples of the epoch were yielded
+  std::uint64_t announced_ = 0; // how many were announced, passed over or yielded
+  announcement_pace pace_;
   std::uint64_t place_ = 0;            // of the last sample
   std::uint32_t repetition_ = 0;       // likewise
   std::optional<std::uint64_t> again_; // the position that seek() requested
