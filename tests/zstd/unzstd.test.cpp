@@ -213,6 +213,32 @@ TEST_CASE("damage of a zstd file is a failure after the lines before it, and the
   CHECK(result.skipped[0].message.find(folder / "a: the zstd data are cut off") != std::string::npos);
 }
 
+TEST_CASE("a line of a compressed file is at most 64 MiB long, unless an option raises that") {
+  const temporary_folder folder;
+  constexpr std::size_t most = std::size_t{64} << 20;
+  folder.write("a", zstd("one\n" + std::string(most + 1, 'x') + "\n" + std::string(most, 'y') + "\r\ntwo\n"));
+  std::vector<std::size_t> sizes;
+  std::string problem;
+  const auto run = [&](const fl::lines_options& options) {
+    sizes.clear();
+    auto loader = fl::lines(folder / "a", options).finite({.on_error = fl::on_error::skip});
+    while (const auto line = loader.next()) sizes.push_back(line->size());
+    problem = loader.failures().empty() ? "" : loader.failures().front().message;
+  };
+  run({.decompress = {fl::unzstd_stream}});
+  CHECK(sizes == std::vector<std::size_t>{3, most, 3});
+  CHECK(problem.find("a: line 2 has 67108865 bytes, more than lines_options::max_line_bytes, 67108864") !=
+        std::string::npos);
+  run({.max_line_bytes = most + 1, .decompress = {fl::unzstd_stream}});
+  CHECK(sizes == std::vector<std::size_t>{3, most + 1, most, 3});
+  CHECK(problem.empty());
+  const auto plan = [&](const fl::lines_options& options) {
+    return fl::lines(folder / "a", options).source().max_item_bytes();
+  };
+  CHECK(plan({.decompress = {fl::unzstd_stream}}) == sizeof(std::string) + most + 1);
+  CHECK_FALSE(plan({}));
+}
+
 TEST_CASE("a run with a memory budget counts the largest window") {
   const temporary_folder folder;
   folder.write("a", zstd("one\n"));

@@ -33,6 +33,7 @@ class lines_source {
   lines_source(const file_patterns& files, lines_options options)
       : files_(files, traits.kind), options_(std::move(options)) {
     refuse_negative(options_.max_line_bytes, "feedline::lines: max_line_bytes");
+    if (options_.max_line_bytes == 0 && !options_.decompress.empty()) options_.max_line_bytes = usual_line;
   }
 
   void start_epoch(const epoch& e) {
@@ -70,7 +71,8 @@ class lines_source {
 
  private:
   static constexpr std::size_t closed = ~std::size_t{0};
-  static constexpr std::size_t step = std::size_t{64} << 10; // bytes that are decompressed at once
+  static constexpr std::size_t step = std::size_t{64} << 10;       // bytes that are decompressed at once
+  static constexpr std::size_t usual_line = std::size_t{64} << 20; // the longest of a compressed file
 
   struct zipped_line {
     std::string_view text; // without the line feed; of a line that is too long, the end
@@ -146,6 +148,8 @@ class lines_source {
 ///          std::system_error for a file that can't be read, std::runtime_error for one that is compressed in
 ///          another way or UTF-16, or whose compressed data are damaged, after the lines before that;
 ///          std::length_error for a line that is too long
+/// Limits:  files are mapped: shortening one in place during a run (as logrotate's copytruncate does) ends the process with
+///          SIGBUS. To replace a file, write another one and rename it
 /// Example: `lines("corpus/*.txt") | map(tokenize, workers{4}) | batch(32, padded{})`
 inline auto lines(const file_patterns& files, lines_options options = {}) {
   return detail::as_pipeline(detail::lines_source(files, std::move(options)));

@@ -154,7 +154,7 @@ FEEDLINE_INLINE std::optional<std::size_t> lines_source::max_item_bytes() const 
 FEEDLINE_INLINE std::size_t lines_source::bytes_held() const noexcept {
   std::size_t most = 0;
   for (const text_opener& o : options_.decompress)
-    most = std::max(most, 2 * step + options_.max_line_bytes + o.bytes_held);
+    most = std::max(most, 2 * (step + options_.max_line_bytes) + o.bytes_held); // the text's capacity doubles
   return most;
 }
 

@@ -46,7 +46,9 @@ struct text_opener {
 
 /// Options of lines.
 struct lines_options {
-  std::size_t max_line_bytes = 0; ///< the longest line; reading a longer one fails; 0: no limit
+  /// The longest line; reading a longer one fails. Also the limit for a memory_budget. 0: no limit, or 64 MiB with openers in
+  /// `decompress`, as a small compressed file may have a line of any length.
+  std::size_t max_line_bytes = 0;
 
   /// Opens compressed files, each with the opener for its kind, which its first bytes show.
   std::vector<text_opener> decompress{};
