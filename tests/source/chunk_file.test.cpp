@@ -94,12 +94,12 @@ TEST_CASE("A TAR file has one chunk per member, found by its headers") {
   CHECK(in_tar(tar_writer(tar_dialect::gnu).long_name(long_name).add("short", "1").add("b", "2").open()) ==
         strings{"/" + long_name + "=1", "/b=2"});
   CHECK(in_tar(tar_writer()
-                   .pax({{"path", "global"}}, 'g')
+                   .pax({{"comment", "global"}}, 'g')
                    .add("a", "1")
                    .pax({{"path", "own"}, {"size", "2"}})
                    .add("b", "22")
                    .add(tar_writer().header("c", "333").prefix("dir"), "333")
-                   .closed()) == strings{"/global=1", "/own=22", "/global=333"});
+                   .closed()) == strings{"/a=1", "/own=22", "/dir/c=333"});
   CHECK(in_tar(std::string(1024, '\0')).empty());
 }
 
@@ -120,6 +120,10 @@ TEST_CASE("An error in a TAR file is reported, and the members before it are chu
                &problem) == strings{"/a=1", "/b=2"});
   CHECK(problem.find("member `s` at offset 1024 is a sparse file") != std::string::npos);
   CHECK(problem.ends_with("(and 1 more)"));
+  CHECK(in_tar(whole + whole, &problem).size() == 2);
+  CHECK(problem.ends_with(
+      "s.tar: the archive ends at offset 3584, and 4608 bytes follow that begin like another "
+      "one, which isn't read"));
 }
 
 TEST_CASE("Sizes in headers are checked against the file") {

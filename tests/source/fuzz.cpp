@@ -32,8 +32,9 @@ using namespace feedline::test;
 namespace {
 
 void read_shard(std::string_view bytes, const std::string& path) {
-  const bool hidden = bytes.size() % 2 == 0;
-  const fl::tar_samples shard(path, {.hidden = hidden, .on_notice = [](const std::string&) {}});
+  const bool hidden = bytes.size() % 2 == 0, concatenated = bytes.size() % 3 == 0;
+  const fl::tar_samples shard(
+      path, {.hidden = hidden, .concatenated = concatenated, .on_notice = [](const std::string&) {}});
   const auto in_order = results_in_order<fl::tar_error>(path, shard);
   expect(results_by_position<fl::tar_error>(path, shard.indexed()) == in_order);
 
@@ -50,8 +51,14 @@ void read_shard(std::string_view bytes, const std::string& path) {
 
   const auto store = std::make_shared<memory_store>(700, 2100);
   store->put("mem://s.tar", std::string(bytes));
-  const fl::tar_samples object("mem://s.tar", {.remote = store, .hidden = hidden});
-  expect(results_in_order<fl::tar_error>("mem://s.tar", object) == in_order);
+  const fl::tar_samples object("mem://s.tar", {.remote = store,
+                                               .hidden = hidden,
+                                               .concatenated = concatenated,
+                                               .on_notice = [](const std::string&) {}});
+  const auto of_object = results_in_order<fl::tar_error>("mem://s.tar", object);
+  for (const std::string& text : of_object)
+    if (text.find(" is a hard link to ") != text.npos) return; // which only a file can follow
+  expect(of_object == in_order);
   expect(results_by_position<fl::tar_error>("mem://s.tar", object.indexed()) == in_order);
 }
 
@@ -115,7 +122,7 @@ void read_indices(std::string_view bytes) {
                                          .add("x", "two")
                                          .long_name(std::string(120, 'n'))
                                          .add("n", std::string(600, 'n'))
-                                         .pax({{"path", "all"}}, 'g')
+                                         .pax({{"comment", "all"}}, 'g')
                                          .add("y", "last")
                                          .closed();
   static const auto shard = std::make_shared<const fl::detail::mapped_file>(folder.write("s.tar", archive));

@@ -148,6 +148,163 @@ TEST_CASE("members of a sample that aren't neighbours are noticed once, with its
   CHECK(late.bytes_held() > 0);
 }
 
+TEST_CASE("an archive after the end of another is noticed once, or read with an option") {
+  const temporary_folder folder;
+  const std::string zeros(512, '\0'), first = pairs(2).closed(), second = pairs(2, 2).closed();
+  const std::string path = folder.write("s.tar", first + std::string(9216, '\0') + second);
+  const std::string again = folder.write("t.tar", first + second);
+  const std::string complete = folder.write("c.tar", first + std::string(9216, '\0') + "no header");
+  strings said;
+  feedline::tar_options options{.on_notice = [&](const std::string& text) { said.push_back(text); }};
+  tar_samples source({path, again}, options), copy = source;
+  const strings one{"0:jpg=photo,cls=0", "1:jpg=photo,cls=1"};
+  CHECK(read_all(source) == strings{one[0], one[1], one[0], one[1]});
+  CHECK(read_all(copy).size() == 4);
+  const std::string sentence =
+      path + ": the archive ends at offset 4096, and 5120 bytes follow that begin like another "
+             "one, which isn't read: set `concatenated` in the source's options to read it "
+             "too; further shards aren't reported";
+  REQUIRE(said == strings{sentence});
+  CHECK(tar_samples(path, options).indexed().size() == 2);
+  CHECK(said == strings{sentence, sentence});
+  tar_samples other(complete, options);
+  CHECK(read_all(other) == one);
+  CHECK(said.size() == 2);
+
+  options.concatenated = true;
+  options.keep_index = true;
+  const strings all{one[0], one[1], "2:jpg=photo,cls=2", "3:jpg=photo,cls=3"};
+  for (const std::string& bytes :
+       {first + second, first + zeros + second, pairs(2).open() + zeros + second, first + second + first}) {
+    strings expected = all;
+    if (bytes.size() > first.size() + second.size() + 512)
+      expected.insert(expected.end(), one.begin(), one.end());
+    tar_samples both(folder.write("both.tar", bytes), options);
+    CHECK(read_all(both) == expected);
+    for (int kept = 0; kept < 2; ++kept) {
+      const auto places = both.indexed();
+      REQUIRE(places.size() == expected.size());
+      for (std::uint64_t i = 0; i < places.size(); ++i)
+        CHECK(feedline::test::as_text(places.at(i)) == expected[i]);
+    }
+    CHECK(tar_samples(folder / "both.tar", {.keep_index = true, .on_notice = options.on_notice})
+              .indexed()
+              .size() < expected.size()); // not by the index of the others
+  }
+  tar_samples same(folder.write("same.tar", pairs(1).closed() + pairs(1).closed()), options);
+  CHECK(read_all(same) == strings{one[0], one[0]}); // two samples, although their names are equal
+  tar_samples bad(complete, options);
+  CHECK(read_all(bad) ==
+        strings{one[0], one[1], "! " + complete + ": cut off inside the header at offset 14336"});
+  CHECK(tar_samples(path, options).fingerprint(1) != tar_samples(path).fingerprint(1));
+}
+
+TEST_CASE("Resumed: archives one after another, with links") {
+  const temporary_folder folder;
+  tar_writer second;
+  second.add("p.jpg", "p").add(second.header("q.jpg", {}, '1').put(157, "p.jpg")).add("q.cls", "q");
+  second.add(second.header("r.jpg", {}, '2').put(157, "x")).add("r.cls", "r").add("s.cls", "s");
+  for (const char* name : {"a.tar", "b.tar"})
+    folder.write(name, pairs(2).closed() + second.closed() + pairs(1).closed());
+  const auto described = tar_samples(folder / "*.tar", {.concatenated = true}) |
+                         feedline::map([](const tar_sample& s) { return feedline::test::as_text(s); });
+  strings all;
+  {
+    auto loader = described.finite();
+    while (auto text = loader.next()) all.push_back(*text);
+  }
+  REQUIRE(all.size() == 14);
+  for (std::size_t taken = 0; taken < all.size(); ++taken) {
+    auto left = described.finite();
+    for (std::size_t i = 0; i < taken; ++i) left.next().value();
+    auto loader = described.finite({.resume = left.checkpoint()});
+    strings rest;
+    while (auto text = loader.next()) rest.push_back(*text);
+    CHECK(rest == strings(all.begin() + static_cast<std::ptrdiff_t>(taken), all.end()));
+  }
+}
+
+TEST_CASE("a hard link is the file that it links to, in order and by position") {
+  const temporary_folder folder;
+  const std::string far = std::string(200, 'f') + ".jpg";
+  tar_writer tar;
+  tar.add("a.jpg", "first").add("a.cls", "0").add(".h", "hidden").add("./s.x", "dotted");
+  tar.add(tar.header("b.jpg", {}, '1').put(157, "a.jpg")).add("b.cls", "1");
+  tar.add(tar.header("c.jpg", {}, '1').put(157, "b.jpg")); // to another link
+  tar.pax({{"path", far}}).add("cut", "long").long_name(far, 'K').add(tar.header("d.jpg", {}, '1'));
+  tar.add("a.jpg", "second").add(tar.header("e.jpg", {}, '1').put(157, "a.jpg"));
+  tar.add(tar.header("f.jpg", {}, '1').put(157, ".h")).add(tar.header("g.jpg", {}, '1').put(157, "s.x"));
+  tar.add(tar.header("h.jpg", {}, '1').put(157, "later.jpg")).add("h.cls", "2");
+  tar.add(tar.header("i.jpg", {}, '1').put(157, "i.jpg")).add("later.jpg", "3");
+  const std::string path = folder.write("s.tar", tar.closed());
+  tar_samples source(path, {.keep_index = true});
+  const auto missing = [&](const std::string& name, const std::string& target, int offset) {
+    return "! " + path + ": member `" + name + "` at offset " + std::to_string(offset) +
+           " is a hard link to `" + target +
+           "`, which isn't a file before it in the archive: store it in full (tar --hard-dereference)";
+  };
+  const strings all = read_all(source);
+  CHECK(all == strings{"a:jpg=first,cls=0", "./s:x=dotted", "b:jpg=first,cls=1", "c:jpg=first",
+                       std::string(200, 'f') + ":jpg=long", "d:jpg=long", "a:jpg=second", "e:jpg=second",
+                       "f:jpg=hidden", "g:jpg=dotted", missing("h.jpg", "later.jpg", 12288),
+                       missing("i.jpg", "i.jpg", 13824), "later:jpg=3"});
+  for (int kept = 0; kept < 2; ++kept) {
+    const auto places = source.indexed();
+    REQUIRE(places.size() == all.size());
+    for (std::uint64_t i = 0; i < places.size(); ++i) {
+      std::string text;
+      try {
+        text = feedline::test::as_text(places.at(i));
+      } catch (const tar_error& error) {
+        text = std::string("! ") + error.what();
+      }
+      CHECK(text == all[i]);
+    }
+  }
+}
+
+TEST_CASE("the error of a missing field names the symbolic links of its sample, in order and by position") {
+  const temporary_folder folder;
+  tar_writer tar;
+  const auto link = [&](const char* name) { tar.add(tar.header(name, {}, '2').put(157, "x/1.jpg")); };
+  link("0.jpg");
+  tar.add("a.jpg", "1");
+  link("b.jpg");
+  tar.add("b.cls", "2");
+  link("b.png");
+  link("c.jpg");
+  link("d.jpg");
+  tar.add("d.cls", "3");
+  for (int i = 0; i < 40; ++i) link("e.jpg");
+  tar.add("e.cls", "4").add("f.cls", "5");
+  const std::string path = folder.write("s.tar", tar.closed());
+  tar_samples source(path);
+  const auto places = source.indexed();
+  REQUIRE(places.size() == 5);
+  strings in_order;
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    const auto error_of = [](const tar_sample& sample) {
+      try {
+        return std::string(sample.text("gif"));
+      } catch (const tar_error& error) {
+        return std::string(error.what());
+      }
+    };
+    in_order.push_back(error_of(source.next().value()));
+    CHECK(error_of(places.at(i)) == in_order.back());
+  }
+  const auto named = [](const std::string& name, int offset) {
+    return "; member `" + name + "` at offset " + std::to_string(offset) + " is a symbolic link to `x/1.jpg`";
+  };
+  const std::string rest = ", which isn't followed: store the file itself (tar --dereference)";
+  CHECK(in_order[0] == path + ": sample `a` has no field `gif`; it has `jpg`");
+  CHECK(in_order[1] == path + ": sample `b` has no field `gif`; it has `cls`" + named("b.jpg", 1536) +
+                           named("b.png", 3072) + rest);
+  CHECK(in_order[2] == path + ": sample `d` has no field `gif`; it has `cls`" + named("d.jpg", 4096) + rest);
+  CHECK(in_order[3].find(named("e.jpg", 5632 + 15 * 512) + rest) != std::string::npos);
+  CHECK(in_order[4] == path + ": sample `f` has no field `gif`; it has `cls`");
+}
+
 TEST_CASE("a stop ends the indexing of a shard") {
   const temporary_folder folder;
   std::stop_source stop;

@@ -135,6 +135,9 @@ TEST_CASE("feedline reads the same members and bytes as GNU tar and Python's tar
     else expected[file].push_back(line);
   }
   CHECK(expected.size() > 90);
+  // Global headers with a path, which would give all members one name.
+  const strings refused{"dotnet-tar-global-header.tar", "dotnet-tar-pax-global-records.tar",
+                        "node-tar-global-header.tar", "tar-split-pax-global-records.tar"};
   for (const auto& [name, lines] : expected) {
     const mapped_file archive(*folder + "/" + name);
     tar_reader reader(archive.bytes());
@@ -142,9 +145,14 @@ TEST_CASE("feedline reads the same members and bytes as GNU tar and Python's tar
     tar_member member;
     for (tar_status status; (status = reader.next(member)) != tar_status::end;) {
       if (status == tar_status::member) found.push_back(line_of(member));
-      else if (status != tar_status::unreadable) problems.push_back(reader.problem());
+      else if (status != tar_status::unreadable && status != tar_status::link)
+        problems.push_back(reader.problem());
     }
     INFO(name);
+    if (std::ranges::count(refused, name) > 0) {
+      CHECK(problems == strings{"a global header that gives all members one name or size at offset 0"});
+      continue;
+    }
     CHECK(found == lines);
     CHECK(problems == strings{});
   }

@@ -186,8 +186,11 @@ std::map<std::string, std::string> shapes() {
   all["pax"] = pax.add("c.jpg", "r").closed();
   tar_writer global;
   global.add("a.jpg", "1").pax({{"comment", "of git"}}, 'g').add("b.jpg", "2").add("b.cls", "3");
-  global.pax({{"GNU.sparse.name", "same.x"}}, 'g').add("c.jpg", std::string(3000, '4')).add("d.jpg", "5");
+  global.pax({{"path", "same.x"}}, 'g').add("c.jpg", std::string(3000, '4')).add("d.jpg", "5");
   all["global"] = global.closed();
+  tar_writer links;
+  links.add("a.jpg", "1").add(links.header("b.jpg", {}, '2').put(157, "a.jpg")).add("b.cls", "2");
+  all["links"] = links.add(links.header("b.png", {}, '2').put(157, "x")).add("c.jpg", "3").closed();
   tar_writer split;
   split.add(split.header("1.jpg", "p").prefix("some/dir"), "p")
       .add(split.header("1.cls", "q").prefix("some/dir"), "q");
@@ -277,6 +280,35 @@ TEST_CASE("A sample from an object outlives its source, with memory of its own o
     first.reset();
     shared.reset();
     CHECK(all.store->bytes() == 0);
+  }
+}
+
+TEST_CASE("An archive after the end of another in an object is noticed, or read with an option") {
+  const std::string second = pairs(3, 2).closed();
+  for (const std::size_t part : {512ul, 700ul, 1'000'000ul}) {
+    shards all(part, 3 * part);
+    all.add("a.tar", pairs(2).closed() + second).add("b.tar", pairs(2).closed() + std::string(512, '\0'));
+    strings said;
+    fl::tar_options options{.remote = all.store,
+                            .on_notice = [&](const std::string& sentence) { said.push_back(sentence); }};
+    fl::tar_samples source(all.names, options);
+    CHECK(read_all(source).size() == 4);
+    const std::string sentence =
+        "mem://a.tar: the archive ends at offset 4096, and 7168 bytes follow that begin like another one, "
+        "which "
+        "isn't read: set `concatenated` in the source's options to read it too; further shards aren't "
+        "reported";
+    CHECK(said == strings{sentence});
+    CHECK(fl::tar_samples(all.names, options).indexed().size() == 4);
+    CHECK(said == strings{sentence, sentence});
+    options.concatenated = true;
+    fl::tar_samples more(all.names, options);
+    const strings texts = read_all(more);
+    CHECK(texts.size() == 7);
+    const auto shuffled = more.indexed();
+    REQUIRE(shuffled.size() == 7);
+    for (std::uint64_t i = 0; i < 7; ++i) CHECK(as_text(shuffled.at(i)) == texts[i]);
+    CHECK(said.size() == 2);
   }
 }
 

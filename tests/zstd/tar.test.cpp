@@ -91,7 +91,7 @@ TEST_CASE("a shard of zstd data, as a file or an object, yields the samples of t
   tar.add("large.bin", std::string(3'000'000, 'l')).add("large.cls", "");
   tar.add("dir/", "", '5').add("._x", "skipped").add("unknown", std::string(70'000, 'u'), 'V');
   tar.long_name(std::string(300, 'n') + ".txt").add("short", "long name");
-  tar.pax({{"path", "for-all.txt"}}, 'g').add("a", "1").add("between.bin", "s", 'S');
+  tar.pax({{"comment", "for all"}}, 'g').add("a", "1").add("between.bin", "s", 'S');
   for (const std::string& archive : {tar.closed(), tar.open(), pairs(3).closed() + std::string(9000, '\0')}) {
     const strings plain = read_bytes<fl::tar_samples>(archive);
     CHECK(plain.size() >= 3);
@@ -104,6 +104,27 @@ TEST_CASE("a shard of zstd data, as a file or an object, yields the samples of t
     }
     CHECK((read(archive) == plain)); // a plain shard among them
     CHECK((read_object(archive) == plain));
+  }
+}
+
+TEST_CASE(
+    "Archives one after another in zstd data are noticed, or read with an option, as a file and an object") {
+  const temporary_folder folder;
+  const auto store = std::make_shared<memory_store>(600, 3000);
+  const std::string bytes = zstd(pairs(2).closed()) + zstd(pairs(1, 2).closed());
+  store->put("mem://s", bytes);
+  for (const std::string& name : {folder.write("s", bytes), std::string("mem://s")}) {
+    strings said;
+    fl::tar_options options = unzstd(store);
+    options.on_notice = [&](const std::string& sentence) { said.push_back(sentence); };
+    fl::tar_samples source(name, options);
+    CHECK(read_all(source).size() == 2);
+    REQUIRE(said.size() == 1);
+    CHECK(said[0].starts_with(name + ": the archive ends at offset 4096, and 3072 bytes follow that begin "));
+    options.concatenated = true;
+    fl::tar_samples both(name, options);
+    CHECK(read_all(both).size() == 3);
+    CHECK(said.size() == 1);
   }
 }
 

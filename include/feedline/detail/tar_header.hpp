@@ -72,6 +72,9 @@ class tar_header {
 
   char type() const noexcept { return block_[156]; }
 
+  /// What a link links to.
+  std::string_view target() const noexcept { return until_nul(block_.substr(157, 100)); }
+
   /// The directory part of ustar. GNU headers ("ustar  ") store times there.
   std::string_view prefix() const noexcept {
     constexpr std::string_view ustar("ustar\0", 6);
@@ -113,8 +116,11 @@ struct tar_overrides {
   std::optional<std::string_view> path; ///< may be empty: as in other readers, the name then is empty
   std::optional<std::string_view> long_name;
   std::optional<std::string_view> sparse_name;
+  std::optional<std::string_view> target; ///< of a link
   std::optional<std::uint64_t> size;
   bool sparse = false;
+
+  bool operator==(const tar_overrides&) const = default;
 
   /// Reads "LENGTH KEY=VALUE\n" records. Returns the first line with a malformed record, or nothing.
   std::optional<std::string_view> read_pax(std::string_view records) noexcept {
@@ -131,6 +137,7 @@ struct tar_overrides {
       const auto key = record.substr(space + 1, equals - space - 1);
       const auto value = record.substr(equals + 1, record.size() - equals - 2);
       if (key == "path") path = until_nul(value);
+      if (key == "linkpath") target = until_nul(value);
       if (key == "size" && !(size = decimal_number(value))) return line;
       if (key.starts_with("GNU.sparse.")) sparse = true;
       if (key == "GNU.sparse.name") sparse_name = until_nul(value);

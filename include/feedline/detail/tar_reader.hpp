@@ -4,13 +4,11 @@
 // headers; names and contents are views of the archive.
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <feedline/detail/file_kind.hpp>
 #include <feedline/detail/hidden_name.hpp>
@@ -27,6 +25,7 @@ struct tar_member {
   std::uint64_t offset = 0;   ///< offset of the header with its name
   std::uint64_t contents = 0; ///< offset of its bytes
   std::uint64_t size = 0;     ///< how many bytes it has
+  std::string_view target;    ///< what a link links to
 
   std::string full_name() const {
     return directory.empty() ? std::string(name) : std::string(directory).append("/").append(name);
@@ -34,24 +33,20 @@ struct tar_member {
 };
 
 enum class tar_status {
-  member,     ///< a regular file
-  unreadable, ///< a sparse file, or one too large for its sample; the archive continues after it
-  cut_off,    ///< the archive ends inside this member's contents
-  damaged,    ///< a missing header or an incomplete block: nothing after it can be read, and the
-              ///< name is only a guess
-  spoilt,     ///< the archive is complete, but its compressed file is damaged there or later
+  member, ///< a regular file, or a hard link to one that the archive has found
+  link,   ///< a symbolic link
+  unreadable, ///< a sparse file, one too large for its sample, or another hard link; the archive continues after it
+  cut_off, ///< the archive ends inside this member's contents
+  damaged, ///< a missing header or an incomplete block: nothing after it can be read, and the
+           ///< name is only a guess
+  spoilt,  ///< the archive is complete, but its compressed file is damaged there or later
   end
-};
-
-/// A header that applies to all members after it.
-struct tar_global {
-  std::uint64_t offset = 0;
-  std::string records;
 };
 
 /// An archive in memory, from which a tar_reader reads. Archives that are read in another way have a class with
 /// the same functions. If it has `static constexpr bool headers_only = true`, contents are skipped: members
-/// have no `bytes`.
+/// have no `bytes`. It may have `find(name, before)`: the contents of the last file of that name before an offset, as an
+/// optional span; hard links are unreadable without it.
 class tar_memory {
  public:
   tar_memory(std::span<const std::byte> archive) noexcept // NOLINT: implicit on purpose
@@ -76,12 +71,6 @@ class tar_memory {
   /// Whether this many bytes may be read.
   static bool has_room_for(std::uint64_t) noexcept { return true; }
 
-  /// keep_globals() keeps the viewed texts as long as the archive is read; use_globals() copies them for the
-  /// member that begins.
-  static void keep_globals(const tar_overrides&) noexcept {}
-
-  static void use_globals(const tar_overrides&) noexcept {}
-
   /// Why the part that was read ended before the end of the archive; empty if it didn't.
   static std::string problem() { return {}; }
 
@@ -98,8 +87,7 @@ class tar_memory {
   /// Adds the last member read to that sample. False if the sample has no room for it.
   static bool keep_member() noexcept { return true; }
 
-  // Only for archives with random access:
-
+  /// Continues at an offset. False if the archive ends before it.
   bool seek(std::uint64_t offset) noexcept {
     if (offset > archive_.size()) return false;
     position_ = static_cast<std::size_t>(offset);
@@ -111,49 +99,29 @@ class tar_memory {
   std::size_t position_ = 0; // <= archive_.size()
 };
 
-/// Yields the regular files of an archive in its order. Directories, links, devices, hidden files (see is_hidden())
+/// Yields the regular files and links of an archive in its order. Directories, devices, hidden files (see is_hidden())
 /// and unknown types are left out with their contents. The archive ends with the memory, or at blocks of zeros:
-/// two of them end it whatever follows, as in other readers; a single one ends it if no header follows. An
-/// archive that ends inside a block is cut off.
+/// two of them end it whatever follows, as in other readers, unless read_on() was called; a single one ends it if no header
+/// follows. An archive that ends inside a block is cut off.
 template <class Archive>
 class basic_tar_reader {
  public:
   explicit basic_tar_reader(Archive archive) : archive_(std::move(archive)) {}
 
-  /// Continues at the offset of a member, which is its `begin`. `globals`: the offsets of the headers that
-  /// apply to all later members. Offsets that don't belong to this archive are errors like any other.
-  basic_tar_reader(Archive archive, std::uint64_t begin, const std::vector<std::uint64_t>& globals)
-      : basic_tar_reader(std::move(archive)) {
-    for (const std::uint64_t at : globals) {
-      if (at >= begin || !archive_.seek(at)) continue;
-      const auto block = archive_.read(tar_block);
-      if (block.size() < tar_block || tar_header(block).type() != 'g') continue;
-      const auto size = tar_header(block).size();
-      if (!size) continue;
-      const auto contents = archive_.read(*size);
-      if (contents.size() != *size) continue;
-      static_cast<void>(global_.read_pax(contents));
-      globals_.push_back(at);
-    }
+  /// Continues at the offset of a member, which is its `begin`, in an archive with random access. An offset that doesn't
+  /// belong to the archive is an error like any other.
+  basic_tar_reader(Archive archive, std::uint64_t begin) : basic_tar_reader(std::move(archive)) {
     ended_ = !archive_.seek(begin);
-  }
-
-  /// Continues in an archive without random access, which starts at `begin`. `globals` are headers of it that
-  /// were read before.
-  basic_tar_reader(Archive archive, std::uint64_t begin,
-                   std::shared_ptr<const std::vector<tar_global>> globals)
-      : basic_tar_reader(std::move(archive)) {
-    if (!globals) return;
-    for (const tar_global& global : *globals) {
-      if (global.offset >= begin) continue;
-      static_cast<void>(global_.read_pax(global.records));
-      globals_.push_back(global.offset);
-    }
-    earlier_ = std::move(globals); // global_ views its texts
   }
 
   /// Yields hidden files too.
   void keep_hidden() noexcept { keeps_hidden_ = true; }
+
+  /// Skips blocks of zeros: reads the archives too that follow the end of the first one.
+  void read_on() noexcept { reads_on_ = true; }
+
+  /// Looks at the archive's end for another one that follows.
+  void look_for_more() noexcept { looks_for_more_ = true; }
 
   Archive& archive() noexcept { return archive_; }
 
@@ -173,7 +141,7 @@ class basic_tar_reader {
       throw;
     }
     if (status == skipped) return tar_status::end;
-    ended_ = status != tar_status::member && status != tar_status::unreadable;
+    ended_ = status != tar_status::member && status != tar_status::link && status != tar_status::unreadable;
     return status;
   }
 
@@ -183,8 +151,11 @@ class basic_tar_reader {
   /// How many hidden files were left out.
   std::uint64_t hidden() const noexcept { return hidden_; }
 
-  /// The offsets of the headers that apply to all later members: few archives have any.
-  const std::vector<std::uint64_t>& globals() const noexcept { return globals_; }
+  /// Of how many blocks of zeros read_on() has read past: members between which it differs are of different archives.
+  std::uint64_t zeros() const noexcept { return zeros_; }
+
+  /// "the archive ends at offset 1024, and 3072 bytes follow that begin like another one", if look_for_more() has found that.
+  const std::string& further() const noexcept { return further_; }
 
   /// A sentence with the member and its offset. It doesn't name the file, which the reader doesn't know.
   const std::string& problem() const noexcept { return problem_; }
@@ -196,8 +167,7 @@ class basic_tar_reader {
   // Reads extended headers and the header after them.
   tar_status read(tar_member& member) {
     archive_.begin_member();
-    tar_overrides overrides = global_;
-    archive_.use_globals(overrides);
+    tar_overrides overrides;
     const std::uint64_t begin = archive_.position();
     for (bool extended = false;; extended = true) {
       member = {};
@@ -223,14 +193,16 @@ class basic_tar_reader {
           return damaged(member, {}, "an extended header of " + std::to_string(*size) + " bytes");
         skip_padding(*size);
         if (header.type() == 'L') overrides.long_name = until_nul(contents);
+        if (header.type() == 'K') overrides.target = until_nul(contents);
         std::optional<std::string_view> malformed;
         if (header.type() == 'g') {
-          malformed = global_.read_pax(contents);
-          archive_.keep_globals(global_);
-          globals_.push_back(member.offset);
-        }
-        if (header.type() != 'L' && header.type() != 'K' && !malformed)
+          tar_overrides global;
+          malformed = global.read_pax(contents);
+          if (!malformed && global != tar_overrides())
+            return damaged(member, {}, "a global header that gives all members one name or size");
+        } else if (header.type() != 'L' && header.type() != 'K') {
           malformed = overrides.read_pax(contents);
+        }
         if (malformed)
           return damaged(member, {},
                          "malformed record " + in_backticks(*malformed) + " of the extended header");
@@ -259,10 +231,15 @@ class basic_tar_reader {
         }
       }
     }
+    const bool is_link = type == '1' || type == '2';
     const bool regular =
-        (type == '0' || type == '\0' || type == '7' || type == 'S') && !member.name.ends_with('/');
+        (type == '0' || type == '\0' || type == '7' || type == 'S' || is_link) && !member.name.ends_with('/');
     const bool wanted =
         regular && (keeps_hidden_ || !(has_hidden_part(member.directory) || has_hidden_part(member.name)));
+    if (is_link && wanted) [[unlikely]] {
+      member.target = overrides.target.value_or(header.target());
+      return read_link(member, type == '1');
+    }
     const bool has_room = leaves_contents || archive_.has_room_for(size);
     member.contents = archive_.position();
     member.size = size;
@@ -276,24 +253,42 @@ class basic_tar_reader {
     } else {
       there = archive_.skip(size);
     }
-    const auto describe = [&] {
-      return "member " + in_backticks(member.full_name()) + " at offset " + std::to_string(member.offset);
-    };
     if (there < size) {
-      problem_ = with_cause(describe() + " is cut off: " + std::to_string(size) + " bytes announced, " +
-                            std::to_string(there) + " left");
+      problem_ = with_cause(described(member) + " is cut off: " + std::to_string(size) +
+                            " bytes announced, " + std::to_string(there) + " left");
       // The name of an unwanted member would be misleading: it says nothing about the sample before it.
       if (!wanted) member.directory = member.name = {};
       return wanted ? tar_status::cut_off : tar_status::damaged;
     }
     skip_padding(size);
-    hidden_ += regular && !wanted;
+    hidden_ += regular && !wanted && !is_link;
     if (!wanted) return skipped;
     if (!sparse && has_room) return tar_status::member;
-    problem_ =
-        sparse ? describe() + " is a sparse file, which feedline doesn't read: store it in full"
-               : describe() + " has " + std::to_string(size) + " bytes, more than its sample has room for";
+    problem_ = sparse ? described(member) + " is a sparse file, which feedline doesn't read: store it in full"
+                      : described(member) + " has " + std::to_string(size) +
+                            " bytes, more than its sample has room for";
     return tar_status::unreadable;
+  }
+
+  [[gnu::cold]] tar_status read_link(tar_member& member, bool is_hard) {
+    member.contents = archive_.position();
+    if (!is_hard) return tar_status::link;
+    const char* why = ", which is followed only in uncompressed files that tar_samples reads";
+    if constexpr (requires { archive_.find(member.target, member.begin); }) {
+      if (const auto found = archive_.find(member.target, member.begin)) {
+        member.bytes = *found;
+        member.size = found->size();
+        return tar_status::member;
+      }
+      why = ", which isn't a file before it in the archive";
+    }
+    problem_ = described(member) + " is a hard link to " + in_backticks(member.target) + why +
+               ": store it in full (tar --hard-dereference)";
+    return tar_status::unreadable;
+  }
+
+  static std::string described(const tar_member& member) {
+    return "member " + in_backticks(member.full_name()) + " at offset " + std::to_string(member.offset);
   }
 
   static void name(tar_member& member, tar_header header, const tar_overrides& overrides) noexcept {
@@ -311,6 +306,10 @@ class basic_tar_reader {
 
   tar_status at_zeros(tar_member& member, std::size_t size) {
     if (size == 0 && !archive_.problem().empty()) return damaged(member, {}, "cut off");
+    if (reads_on_ && size == tar_block) {
+      ++zeros_;
+      return skipped;
+    }
     const auto after = size == 0 ? std::string_view() : archive_.read(tar_block);
     if (archive_.position() == 0) return damaged(member, {}, "empty file: there is no header");
     if (size + after.size() < 2 * tar_block && archive_.position() % tar_block != 0)
@@ -319,8 +318,25 @@ class basic_tar_reader {
                                : "cut off inside the zeros that end an archive");
     if (after.size() == tar_block && !all_zero(after) && tar_header(after).checksum_fits())
       return damaged(member, {}, "a single block of zeros before more members");
+    if (looks_for_more_ && after.size() == tar_block && all_zero(after)) find_more(member.begin);
     problem_ = archive_.problem_to_the_end();
     return problem_.empty() ? tar_status::end : tar_status::spoilt;
+  }
+
+  // After the zeros that end an archive.
+  [[gnu::cold]] void find_more(std::uint64_t end) {
+    constexpr int most_zeros = 2048; // blocks: tar writes few, and those of an object are read for this alone
+    for (int zeros = 0; zeros < most_zeros; ++zeros) {
+      archive_.begin_member();
+      const auto block = archive_.read(tar_block);
+      if (block.size() < tar_block) return;
+      if (all_zero(block)) continue;
+      if (!tar_header(block).checksum_fits()) return;
+      const std::uint64_t bytes = tar_block + archive_.skip(~std::uint64_t{0});
+      further_ = "the archive ends at offset " + std::to_string(end) + ", and " + std::to_string(bytes) +
+                 " bytes follow that begin like another one";
+      return;
+    }
   }
 
   tar_status nothing_after_extension(tar_member& member) {
@@ -367,9 +383,10 @@ class basic_tar_reader {
   bool keeps_hidden_ = false;
   std::uint64_t hidden_ = 0;
   std::uint64_t unread_to_ = 0; // where a member ends whose contents couldn't be read; 0: none
-  tar_overrides global_;
-  std::vector<std::uint64_t> globals_;
-  std::shared_ptr<const std::vector<tar_global>> earlier_;
+  bool reads_on_ = false;
+  bool looks_for_more_ = false;
+  std::uint64_t zeros_ = 0;
+  std::string further_;
   std::string problem_;
 };
 

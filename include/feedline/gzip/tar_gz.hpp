@@ -20,7 +20,8 @@ struct tar_gz_options {
   /// memory_budget.
   std::size_t max_sample_bytes = std::size_t{1} << 30;
 
-  bool hidden = false; ///< as in tar_options
+  bool hidden = false;       ///< as in tar_options
+  bool concatenated = false; ///< as in tar_options
 
   callback<std::string> on_notice{}; ///< as in tar_options
 };

@@ -15,11 +15,9 @@ FEEDLINE_INLINE tar_gz_samples::tar_gz_samples(const file_patterns& shards, tar_
 
 FEEDLINE_INLINE detail::tar_settings tar_gz_samples::checked(const tar_gz_options& options) {
   detail::refuse_negative(options.max_sample_bytes, "feedline::tar_gz_samples: max_sample_bytes");
-  return {options.max_sample_bytes,
-          options.hidden,
-          options.on_notice ? std::make_shared<detail::tar_notice>(options.on_notice) : nullptr,
-          {gunzip_stream},
-          true};
+  return {options.max_sample_bytes, options.hidden,
+          options.concatenated,     std::make_shared<detail::tar_notice>(options.on_notice),
+          {gunzip_stream},          true};
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -138,11 +138,13 @@ FEEDLINE_INLINE void chunk_file::index_tar(std::stop_token stop) {
   constexpr std::size_t max_header_bytes = 1 << 20; // of a member
   detail::basic_tar_reader reader(detail::basic_stream_archive<detail::headers_on_disk>(
       {opened.file, opened.state.size, std::move(stop)}, max_header_bytes));
+  reader.look_for_more();
   std::uint64_t problems = 0;
   detail::tar_member member;
   for (;;) {
     const detail::tar_status status = reader.next(member);
     if (status == detail::tar_status::end) break;
+    if (status == detail::tar_status::link) continue;
     if (status != detail::tar_status::member) {
       if (++problems == 1) problem_ = detail::readable(path_) + ": " + reader.problem();
       continue;
@@ -152,6 +154,8 @@ FEEDLINE_INLINE void chunk_file::index_tar(std::stop_token stop) {
     found->names += name;
     found->places.push_back({member.contents, member.size, found->names.size()});
   }
+  if (!reader.further().empty() && ++problems == 1)
+    problem_ = detail::readable(path_) + ": " + reader.further() + ", which isn't read";
   if (problems > 1) problem_ += " (and " + std::to_string(problems - 1) + " more)";
   members_ = std::move(found);
   state_ = opened.state;

@@ -40,12 +40,19 @@ struct tar_options {
 
   bool hidden = false; ///< also read hidden members, such as `.DS_Store`, `._17.jpg` and those of `__MACOSX`
 
+  /// Also read the archives that follow the end of the first one in a shard, as `tar --ignore-zeros` does: those of
+  /// `cat a.tar b.tar`. Without it they are left out, with a notice.
+  bool concatenated = false;
+
   /// Decompresses shards while it reads them in order, each with the opener for its kind, which its first bytes show:
   /// `{gunzip_stream, unzstd_stream}` of the components gzip and zstd. See tar_samples.
   std::vector<text_opener> decompress{};
 
-  /// Called once, by a thread of the run, if members of a sample aren't neighbours in their shard, with a sentence that
-  /// names the sample: it is read as several samples. Looking for this takes up to 16 MiB.
+  /// Called by a thread of the run with a sentence, once for each of these:
+  /// - the members of a sample aren't neighbours in their shard: it is read as several samples. Looking for this takes up to
+  ///   16 MiB;
+  /// - another archive follows the end of the first one in a shard, see `concatenated`. By default this goes to stderr. An index
+  ///   that was kept says nothing of it.
   callback<std::string> on_notice{};
 };
 
@@ -55,15 +62,17 @@ struct tar_options {
 /// Takes:   names of shards; each may be a pattern: `data/train-*.tar` (see glob(3); sorted),
 ///          `train-{0000..0146}.tar`, `{a,b}.tar`; a file of exactly that name takes precedence.
 /// Gives:   tar_sample. index() is `shard << 40 | position in the shard`, shards counted in listed order.
-/// Skips:   directories, links, devices, members of unknown types, and hidden ones: those with a part of the name that
-///          begins with a dot or is `__MACOSX`.
+/// Skips:   directories, devices, members of unknown types, and hidden ones: those with a part of the name that begins with a
+///          dot or is `__MACOSX`. A hard link is the file of the same shard that it links to. A symbolic link isn't followed; the
+///          error of a field that isn't there names it.
 /// Throws:  the constructor std::invalid_argument for an empty list and a shard that is listed twice (two patterns may
 ///          match it; a link with another name is another shard), std::runtime_error for wildcards that
 ///          match nothing and std::length_error for more than 2^24 shards. When a run starts, std::system_error for a
 ///          shard that doesn't exist, and std::runtime_error for a directory. next() throws tar_error when it
 ///          reaches one of these, and then continues:
 ///         - a shard that can't be opened, isn't plain TAR or has only hidden members: with the next shard;
-///         - a sample with a sparse member or with two members of the same name: with the next sample;
+///         - a sample with a sparse member, with two members of the same name, or with a hard link to something else than a
+///           file before it: with the next sample;
 ///         - damage, or an end that is cut off, after all samples that were complete before: with the next
 ///           shard.
 ///
@@ -81,6 +90,7 @@ struct tar_options {
 /// are expanded. Shards are read in large parts, several of which are requested ahead; after global_shuffle(),
 /// each sample is read by itself. For objects these differ:
 ///         - samples are views of memory that they share with their copies, or of the mapped files of a cache;
+///         - a sample with a hard link is an error;
 ///         - a part that can't be read is damage at that place, and the message has the store's reason; but an outage of
 ///           the store (outage_error) ends the run, whatever on_error is;
 ///         - a sample of more than `max_sample_bytes` bytes is an error, and the next sample follows;
@@ -94,6 +104,7 @@ struct tar_options {
 ///
 /// decompresses shards, files and objects, in the thread of the source. For these differ:
 ///         - samples are in memory that they share with their copies;
+///         - a sample with a hard link is an error;
 ///         - there is no access to samples by position: global_shuffle() refuses them;
 ///         - a resumed run decompresses the current shard from its beginning;
 ///         - data that are cut off or damaged are an error after the last sample that was complete before, with the offset

@@ -35,9 +35,8 @@ FEEDLINE_INLINE tar_samples::tar_samples(detail::listed_files all, const tar_opt
 
 FEEDLINE_INLINE detail::tar_settings tar_samples::checked(const tar_options& options) {
   detail::refuse_negative(options.max_sample_bytes, "feedline::tar_samples: max_sample_bytes");
-  return {options.max_sample_bytes, options.hidden,
-          options.on_notice ? std::make_shared<detail::tar_notice>(options.on_notice) : nullptr,
-          options.decompress};
+  return {options.max_sample_bytes, options.hidden, options.concatenated,
+          std::make_shared<detail::tar_notice>(options.on_notice), options.decompress};
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

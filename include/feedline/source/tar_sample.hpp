@@ -86,9 +86,9 @@ class tar_sample {
   using feedline_view = void; // views a mapped file; its source may state how many bytes it holds
 
   /// `dir/17`
-  std::string_view key() const& noexcept;
+  std::string_view key() const& noexcept { return key_; }
 
-  /// The contents of a field. Throws tar_error if there is none; what() lists the sample's fields.
+  /// The contents of a field. Throws tar_error if there is none; what() lists the sample's fields and symbolic links.
   std::span<const std::byte> operator[](std::string_view field) const& { return at(field); }
 
   /// The contents of a field as text.
@@ -135,8 +135,10 @@ class tar_sample {
   std::shared_ptr<const detail::named_version> shard_; // also owns the memory that the sample views
   std::uint64_t offset_ = 0;                           // in the archive
   std::string_view key_;
-  std::string long_key_; // where ustar has split the name, so that the key isn't contiguous
+  std::shared_ptr<const std::string>
+      long_key_; // owns the key if ustar has split the name, so that it isn't contiguous
   detail::tar_fields fields_;
+  std::shared_ptr<const std::string> links_; // sentences about its symbolic links; null: it has none
 };
 
 } // namespace feedline::inline FEEDLINE_ABI

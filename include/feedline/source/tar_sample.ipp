@@ -41,10 +41,6 @@ FEEDLINE_INLINE void tar_fields::push_back(const tar_field& field) {
 
 namespace feedline::inline FEEDLINE_ABI {
 
-FEEDLINE_INLINE std::string_view tar_sample::key() const& noexcept {
-  return long_key_.empty() ? key_ : long_key_;
-}
-
 FEEDLINE_INLINE std::string_view tar_sample::text(std::string_view field) const& {
   const auto bytes = at(field);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -84,6 +80,7 @@ FEEDLINE_INLINE std::span<const std::byte> tar_sample::at(std::string_view field
   std::string text = detail::readable(shard_->path) + ": sample " + detail::in_backticks(key()) +
                      " has no field " + detail::in_backticks(field) + "; it has";
   for (const tar_field& f : fields_) text += (&f == begin() ? " " : ", ") + detail::in_backticks(f.name);
+  if (links_) text += *links_ + ", which isn't followed: store the file itself (tar --dereference)";
   throw tar_error(text);
 }
 

@@ -22,10 +22,12 @@ FEEDLINE_INLINE indexed_tar::indexed_tar(const listed_files& all, bool keep_inde
   const auto is_object = [&](std::size_t i) { return all.objects && all.objects->has(i); };
   std::vector<tar_index> shards(all.files.names().size());
   // They mostly wait for the disk. To look for a sample's members takes memory, so one shard at a time does that.
-  run_each_on_threads(shards.size(), how.notice ? 1 : 16, [&](std::size_t i) {
-    throw_if_stopped(stop); // indices that were kept take no scan
-    if (!is_object(i)) shards[i] = index_of_tar(all.files.names()[i], how, keep_index, stop);
-  });
+  run_each_on_threads(shards.size(), how.notice && how.notice->may_look_for_neighbours() ? 1 : 16,
+                      [&](std::size_t i) {
+                        throw_if_stopped(stop); // indices that were kept take no scan
+                        if (!is_object(i))
+                          shards[i] = index_of_tar(all.files.names()[i], how, keep_index, stop);
+                      });
   for (std::size_t i = 0; i < shards.size(); ++i)
     add_file((is_object(i) ? of_objects[i].samples : shards[i]).begins.size());
   shards_ = std::make_shared<const std::vector<tar_index>>(std::move(shards));

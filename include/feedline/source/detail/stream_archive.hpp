@@ -7,14 +7,12 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <feedline/detail/mapped_file.hpp>
-#include <feedline/detail/tar_header.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -87,20 +85,6 @@ class basic_stream_archive {
     return taken_ <= max_sample_bytes_ && count <= max_sample_bytes_ - taken_;
   }
 
-  void keep_globals(tar_overrides& globals) {
-    for (auto [view, text] :
-         {std::pair(&globals.path, &path_), std::pair(&globals.sparse_name, &sparse_name_)})
-      if (*view) {
-        if ((*view)->data() != text->data()) text->assign(**view);
-        *view = *text;
-      }
-  }
-
-  void use_globals(tar_overrides& overrides) {
-    for (std::optional<std::string_view>* const view : {&overrides.path, &overrides.sparse_name})
-      if (*view) *view = copy_of(**view);
-  }
-
   const std::string& problem() const noexcept { return stream_.problem(); }
 
   const std::string& problem_to_the_end() {
@@ -150,22 +134,12 @@ class basic_stream_archive {
     return {reinterpret_cast<const char*>(bytes), count};
   }
 
-  std::string_view copy_of(std::string_view text) {
-    const auto copy = memory_for(text.size());
-    std::memcpy(copy.get(), text.data(), text.size());
-    read_.push_back(copy);
-    taken_ += text.size();
-    return {reinterpret_cast<const char*>(copy.get()), text.size()};
-  }
-
   Stream stream_;
   std::size_t max_sample_bytes_;
   std::uint64_t position_;
   std::vector<piece> read_;         // for the current member
   std::size_t taken_ = 0;           // bytes read for the current member
   sample_memory* sample_ = nullptr; // memory of the sample that begin_sample() started
-  std::string path_;                // from global headers
-  std::string sparse_name_;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

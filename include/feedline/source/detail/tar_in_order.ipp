@@ -5,7 +5,6 @@
 #include <exception>
 
 #include <feedline/core/failure.hpp>
-#include <feedline/core/random.hpp>
 #include <feedline/source/detail/object_list.hpp>
 #include <feedline/source/detail/tar_index.hpp>
 #include <feedline/source/object_store.hpp>
@@ -86,8 +85,8 @@ FEEDLINE_INLINE void tar_in_order::seek(std::uint64_t index) {
 
 FEEDLINE_INLINE std::uint64_t tar_in_order::fingerprint(std::uint64_t extent,
                                                         const std::stop_token& stop) const {
-  const std::uint64_t hash = objects() ? objects()->fingerprint(extent, stop) : files_.fingerprint(extent);
-  return settings().hidden ? key(hash) : hash;
+  return settings().fingerprint(objects() ? objects()->fingerprint(extent, stop)
+                                          : files_.fingerprint(extent));
 }
 
 FEEDLINE_INLINE std::optional<std::size_t> tar_in_order::max_item_bytes() const noexcept {

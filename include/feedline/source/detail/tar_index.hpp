@@ -18,7 +18,6 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/core/random.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/source/detail/index_file.hpp>
@@ -30,13 +29,13 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The index of one shard.
 struct tar_index {
-  std::uint64_t bytes = 0;            ///< of the shard
-  std::int64_t modified_ns = 0;       ///< when the shard was modified
-  std::uint64_t fingerprint = 0;      ///< a hash of the shard's beginning and end, if the index is saved
-  std::uint64_t usual_size = 0;       ///< tar_shard::usual_size() before the last sample
-  std::vector<std::uint64_t> globals; ///< offsets of headers that apply to all members after them
-  std::vector<std::uint64_t> begins;  ///< offsets of samples, and of errors, which reading repeats
-  std::string problem;                ///< why the shard can't be opened; empty if it can
+  std::uint64_t bytes = 0;           ///< of the shard
+  std::int64_t modified_ns = 0;      ///< when the shard was modified
+  std::uint64_t fingerprint = 0;     ///< a hash of the shard's beginning and end, if the index is saved
+  std::uint64_t usual_size = 0;      ///< tar_shard::usual_size() before the last sample
+  std::vector<std::uint64_t> begins; ///< offsets of samples, and of errors, which reading repeats
+  std::string problem{};             ///< why the shard can't be opened; empty if it can
+  std::shared_ptr<tar_targets> targets = std::make_shared<tar_targets>();
 
   bool is_of(const mapped_file& shard) const noexcept {
     return bytes == shard.bytes().size() && modified_ns == shard.modified_ns();
@@ -70,10 +69,7 @@ class tar_scan {
   bool step() { return add_sample(shard_, index_); }
 
   /// The index of the samples so far.
-  const tar_index& index() {
-    index_.globals = shard_.globals();
-    return index_;
-  }
+  const tar_index& index() const noexcept { return index_; }
 
  private:
   std::shared_ptr<const mapped_file> file_;
@@ -110,39 +106,33 @@ inline tar_index scan_tar(const std::string& path, const tar_settings& how,
 inline tar_sample sample_at(const std::shared_ptr<const mapped_file>& file, const tar_settings& how,
                             const tar_index& index, std::size_t position) {
   const std::uint64_t begin = index.begins[position];
-  auto sample = tar_shard(file, how.quiet(), {0, begin, index.usual_size, index.globals}).next();
+  const std::shared_ptr<tar_targets> targets(std::shared_ptr<void>(),
+                                             index.targets.get()); // the index owns them
+  auto sample = tar_shard(file, how.quiet(), {0, begin, index.usual_size}, targets).next();
   if (!sample) throw_no_sample(file->path(), begin);
   return *std::move(sample);
 }
 
 /// The words of an index file: 64 bits each, in the byte order of the machine. After these follow the
-/// globals, the begins, and a checksum of all words before it.
+/// begins and a checksum of all words before it.
 enum tar_index_word : std::size_t {
   word_magic,
   word_bytes,
   word_modified,
   word_fingerprint,
   word_usual,
-  word_globals,
   word_begins,
   head_words
 };
 
 inline constexpr std::string_view tar_index_name = "ftaridx";         // the first bytes; then the version
-inline constexpr std::uint64_t tar_index_magic = 0x33786469'72617466; // "ftaridx3"
-
-/// The fingerprint in an index file, from that of the shard's contents.
-inline std::uint64_t index_fingerprint(std::uint64_t contents, bool hidden) noexcept {
-  return hidden ? key(contents) : contents;
-}
+inline constexpr std::uint64_t tar_index_magic = 0x34786469'72617466; // "ftaridx4"
 
 /// Without the checksum.
 inline std::vector<std::uint64_t> to_words(const tar_index& index) {
   std::vector<std::uint64_t> words{
-      tar_index_magic,    index.bytes,      static_cast<std::uint64_t>(index.modified_ns),
-      index.fingerprint,  index.usual_size, index.globals.size(),
-      index.begins.size()};
-  words.insert(words.end(), index.globals.begin(), index.globals.end());
+      tar_index_magic,   index.bytes,      static_cast<std::uint64_t>(index.modified_ns),
+      index.fingerprint, index.usual_size, index.begins.size()};
   words.insert(words.end(), index.begins.begin(), index.begins.end());
   return words;
 }
@@ -150,18 +140,13 @@ inline std::vector<std::uint64_t> to_words(const tar_index& index) {
 /// Returns nothing if the words are those of another index.
 inline std::optional<tar_index> from_words(std::span<const std::uint64_t> words) {
   if (words.size() < head_words || words[word_magic] != tar_index_magic) return {};
-  const std::uint64_t rest = words.size() - head_words;
-  const std::uint64_t globals = words[word_globals];
-  if (globals > rest || words[word_begins] != rest - globals) return {};
-  const auto lists = words.subspan(head_words, static_cast<std::size_t>(rest));
-  const auto middle = lists.begin() + static_cast<std::ptrdiff_t>(globals);
-  return tar_index{words[word_bytes],
-                   static_cast<std::int64_t>(words[word_modified]),
-                   words[word_fingerprint],
-                   words[word_usual],
-                   {lists.begin(), middle},
-                   {middle, lists.end()},
-                   {}};
+  const auto begins = words.subspan(head_words);
+  if (words[word_begins] != begins.size()) return {};
+  return tar_index{.bytes = words[word_bytes],
+                   .modified_ns = static_cast<std::int64_t>(words[word_modified]),
+                   .fingerprint = words[word_fingerprint],
+                   .usual_size = words[word_usual],
+                   .begins = {begins.begin(), begins.end()}};
 }
 
 /// The same for the bytes of an index file. Returns nothing also if they are incomplete or damaged.
@@ -175,10 +160,9 @@ inline bool is_begin_of_index(std::span<const std::byte> begin, std::uint64_t in
   std::array<std::uint64_t, head_words> head{};
   if (begin.size() < sizeof head) return false;
   std::memcpy(head.data(), begin.data(), sizeof head);
-  const std::uint64_t most = index_bytes / 8; // also of each number, so that the sum doesn't overflow
-  return head[word_magic] == tar_index_magic && head[word_bytes] == shard_bytes &&
-         head[word_globals] < most && head[word_begins] < most &&
-         8 * (head_words + head[word_globals] + head[word_begins] + 1) == index_bytes;
+  const std::uint64_t most = index_bytes / 8; // so that the product doesn't overflow
+  return head[word_magic] == tar_index_magic && head[word_bytes] == shard_bytes && head[word_begins] < most &&
+         8 * (head_words + head[word_begins] + 1) == index_bytes;
 }
 
 /// Returns nothing if the file is missing, incomplete or damaged.
@@ -197,7 +181,7 @@ inline tar_index index_of_tar(const std::string& shard, const tar_settings& how,
                               const std::stop_token& stop) {
   if (!keep) return scan_tar(shard, how, stop);
   const std::string path = shard + ".index";
-  const std::uint64_t fingerprint = index_fingerprint(fingerprint_of_file(shard), how.hidden);
+  const std::uint64_t fingerprint = how.fingerprint(fingerprint_of_file(shard));
   try {
     auto kept = read_tar_index(path);
     if (kept && kept->fingerprint == fingerprint && kept->is_of(mapped_file(shard))) return *std::move(kept);

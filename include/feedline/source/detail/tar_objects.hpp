@@ -34,7 +34,6 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 /// The index of an object, and what its samples need besides.
 struct object_index {
   tar_index samples;
-  tar_globals globals{};
   std::shared_ptr<const named_version> version{};
 };
 
@@ -68,7 +67,6 @@ class object_indexer {
     try {
       auto known = kept(number);
       object_index index{known ? *std::move(known) : scan(number)};
-      index.globals = read_tar_globals(objects_, number, index.samples.globals, how_.max_sample_bytes, stop_);
       index.version = std::make_shared<const named_version>(objects_->version(number));
       return index;
     } catch (const tar_error& error) {
@@ -98,11 +96,9 @@ class object_indexer {
       const auto bytes = objects_->beside(number, ".index", accepts, stop_);
       if (!bytes) return {};
       auto index = from_bytes(std::as_bytes(std::span(*bytes)));
-      if (!index || index->bytes != size || !is_ascending(index->begins, size) ||
-          !is_ascending(index->globals, size))
-        return {};
+      if (!index || index->bytes != size || !is_ascending(index->begins, size)) return {};
       if (size > block) add(size - block);
-      if (index_fingerprint(contents.of_size(size), how_.hidden) != index->fingerprint) return {};
+      if (how_.fingerprint(contents.of_size(size)) != index->fingerprint) return {};
       return index;
     } catch (const object_error&) { // the scan says why
       return {};
@@ -131,7 +127,6 @@ class object_indexer {
     while (add_sample(shard, index)) continue;
     if (!shard.archive().problem().empty())
       throw tar_error(readable(objects_->shown(number)) + ": " + shard.archive().problem());
-    index.globals = shard.globals();
     index.bytes = objects_->version(number).bytes;
     return index;
   }
@@ -174,9 +169,8 @@ class tar_objects {
     if (r.is_one_read()) stream.lend_memory();
     object_shard shard(
         (*indices_)[number].version,
-        basic_tar_reader<object_archive>(object_archive(std::move(stream), how_.max_sample_bytes, r.begin),
-                                         r.begin, (*indices_)[number].globals),
-        how_, {0, r.begin, samples.usual_size, {}});
+        basic_tar_reader<object_archive>(object_archive(std::move(stream), how_.max_sample_bytes, r.begin)),
+        how_, {0, r.begin, samples.usual_size});
     auto sample = shard.next();
     if (!sample) throw_no_sample(objects_->shown(number), r.begin);
     return *std::move(sample);

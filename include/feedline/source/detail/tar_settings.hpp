@@ -16,21 +16,21 @@ class tar_notice;
 struct tar_place {
   static constexpr std::uint64_t none = ~std::uint64_t{0};
 
-  std::uint64_t position = none;        ///< in the shard; none: no shard is open
-  std::uint64_t begin = 0;              ///< the offset of the next member; none: there is none
-  std::uint64_t usual_size = 0;         ///< see basic_tar_shard::usual_size()
-  std::vector<std::uint64_t> globals{}; ///< offsets of headers that apply to all members after them
+  std::uint64_t position = none; ///< in the shard; none: no shard is open
+  std::uint64_t begin = 0;       ///< the offset of the next member; none: there is none
+  std::uint64_t usual_size = 0;  ///< see basic_tar_shard::usual_size()
 
   bool is_open() const noexcept { return position != none; }
 
-  void state(auto& archive) { archive(position, begin, usual_size, globals); }
+  void state(auto& archive) { archive(position, begin, usual_size); }
 };
 
 /// How shards are read.
 struct tar_settings {
   std::size_t max_sample_bytes;         ///< of shards that aren't mapped
   bool hidden = false;                  ///< whether hidden files are members
-  std::shared_ptr<tar_notice> notice{}; ///< null: nobody wants it
+  bool concatenated = false;            ///< whether the archives that follow are read too
+  std::shared_ptr<tar_notice> notice{}; ///< null: of a pass of which nobody wants one
 
   std::vector<text_opener> decompress{}; ///< for compressed shards that are read in order
   bool are_compressed = false;           ///< all of them, for the first opener
@@ -38,8 +38,13 @@ struct tar_settings {
   /// What reading takes, also of origins.
   std::size_t bytes_held() const;
 
+  /// A hash of a shard's contents, and of the options that say which of its members are read.
+  std::uint64_t fingerprint(std::uint64_t contents) const;
+
   /// The same for a pass of which nobody wants a notice.
-  tar_settings quiet() const { return {max_sample_bytes, hidden, nullptr}; } // reads no compressed shards
+  tar_settings quiet() const {
+    return {max_sample_bytes, hidden, concatenated};
+  } // reads no compressed shards
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <iterator>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -27,24 +29,37 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// Passes the first notice about samples whose members aren't neighbours to a user's function. Any thread may use it.
+/// Passes the first notice of each kind to a user's function. Any thread may use it.
 class tar_notice {
  public:
   explicit tar_notice(callback<std::string> on_notice) : on_notice_(std::move(on_notice)) {}
 
-  bool was_given() const noexcept { return was_given_.load(std::memory_order_relaxed); }
+  /// Members of a sample that aren't neighbours: looking for them takes memory, so only for a function.
+  bool may_look_for_neighbours() const noexcept { return static_cast<bool>(on_notice_); }
 
-  void give(const std::string& sentence) {
-    if (was_given_.exchange(true)) return;
+  bool looks_for_neighbours() const noexcept {
+    return may_look_for_neighbours() && !gave_neighbours_.load(std::memory_order_relaxed);
+  }
+
+  void give_neighbours(const std::string& sentence) { give(gave_neighbours_, sentence); }
+
+  /// An archive that follows the end of the first one. Without a function the sentence goes to stderr.
+  bool looks_for_archives() const noexcept { return !gave_archive_.load(std::memory_order_relaxed); }
+
+  void give_archive(const std::string& sentence) { give(gave_archive_, sentence); }
+
+ private:
+  void give(std::atomic<bool>& was_given, const std::string& sentence) {
+    if (was_given.exchange(true)) return;
     try {
-      on_notice_(sentence);
+      notify(on_notice_, sentence);
     } catch (...) { // a notice isn't worth a failure
     }
   }
 
- private:
   const callback<std::string> on_notice_;
-  std::atomic<bool> was_given_{false};
+  std::atomic<bool> gave_neighbours_{false};
+  std::atomic<bool> gave_archive_{false};
 };
 
 /// The hashes of a shard's keys so far, at most 2^20.
@@ -93,8 +108,10 @@ class basic_tar_shard {
         usual_size_(static_cast<std::size_t>(from.usual_size)),
         position_(from.position) {
     if (how.hidden) reader_.keep_hidden();
+    if (how.concatenated) reader_.read_on();
+    else if (notice_ && notice_->looks_for_archives()) reader_.look_for_more();
     if (from.begin != tar_place::none) advance();
-    if (has_only_hidden()) ahead_.begin = from.begin; // where an index finds the error again
+    if (has_only_hidden()) begin_ = from.begin; // where an index finds the error again
   }
 
   /// Returns the next sample; nothing at the shard's end. Throws tar_error instead of a sample with a member
@@ -124,14 +141,12 @@ class basic_tar_shard {
   std::uint64_t position() const noexcept { return position_; }
 
   /// The offset of the next sample.
-  std::uint64_t begin() const noexcept { return ahead_.begin; }
+  std::uint64_t begin() const noexcept { return begin_; }
 
   /// From where a later pass yields what next() would.
   tar_place place() const {
-    return {position_, status_ == tar_status::end ? tar_place::none : begin(), usual_size_, globals()};
+    return {position_, status_ == tar_status::end ? tar_place::none : begin(), usual_size_};
   }
-
-  const std::vector<std::uint64_t>& globals() const noexcept { return reader_.globals(); }
 
   /// How many fields the last sample that could be read has.
   std::size_t usual_size() const noexcept { return usual_size_; }
@@ -142,6 +157,18 @@ class basic_tar_shard {
   bool is_at_damage() const noexcept { return status_ == tar_status::damaged; }
 
  private:
+  /// A symbolic link between the last two members.
+  struct left_out {
+    std::uint64_t begin;
+    std::string key;
+    std::string sentence; ///< "member `17.jpg` at offset 512 is a symbolic link to `x.jpg`"
+  };
+
+  static std::string key_of(const tar_member& member) {
+    const std::string name = member.full_name();
+    return std::string(split(name).first);
+  }
+
   // "dir.d/17.seg.png" is split into "dir.d/17" and "seg.png".
   static std::pair<std::string_view, std::string_view> split(std::string_view name) noexcept {
     const std::size_t dot = name.find('.', name.rfind('/') + 1);
@@ -151,8 +178,15 @@ class basic_tar_shard {
 
   void advance() {
     error_ = nullptr;
+    links_.clear();
     try {
-      status_ = reader_.next(ahead_);
+      while ((status_ = reader_.next(ahead_)) == tar_status::link) leave_out();
+      begin_ = links_.empty() ? ahead_.begin : begin_with_links();
+      if (status_ == tar_status::end && !reader_.further().empty() && notice_) [[unlikely]]
+        notice_->give_archive(
+            readable(file_->path) + ": " + reader_.further() +
+            ", which isn't read: set `concatenated` in the source's options to read it too; "
+            "further shards aren't reported");
     } catch (...) { // the error of the sample that the member belongs to
       error_ = std::current_exception();
       if (is_outage(error_)) {
@@ -160,6 +194,7 @@ class basic_tar_shard {
         throw;
       }
       status_ = reader_.has_ended() ? tar_status::damaged : tar_status::unreadable;
+      begin_ = ahead_.begin;
     }
   }
 
@@ -167,20 +202,47 @@ class basic_tar_shard {
     return status_ == tar_status::end && position_ == 0 && reader_.hidden() > 0;
   }
 
+  [[gnu::cold]] void leave_out() {
+    constexpr std::size_t most = 16; // that a message may name
+    if (links_.size() == most) return;
+    links_.push_back({ahead_.begin, key_of(ahead_),
+                      "; member " + in_backticks(ahead_.full_name()) + " at offset " +
+                          std::to_string(ahead_.offset) + " is a symbolic link to " +
+                          in_backticks(ahead_.target)});
+  }
+
+  // A sample begins with its links, so that a pass from there on finds them too.
+  [[gnu::cold]] std::uint64_t begin_with_links() const {
+    for (const left_out& link : links_)
+      if (link.key == key_of(ahead_)) return link.begin;
+    return ahead_.begin;
+  }
+
+  [[gnu::cold]] void add_links(std::string& sentences, const tar_sample& sample) const {
+    for (const left_out& link : links_)
+      if (link.key == sample.key()) sentences += link.sentence;
+  }
+
   void read(tar_sample& sample) {
     const tar_member first = ahead_;
+    archive_ = reader_.zeros();
     try {
       sample.shard_ = reader_.archive().begin_sample(file_);
       sample.offset_ = first.offset;
       const std::string_view stem = split(first.name).first;
-      if (first.directory.empty()) sample.key_ = stem;
-      else sample.long_key_ = std::string(first.directory).append("/").append(stem);
+      sample.key_ = stem;
+      if (!first.directory.empty()) {
+        sample.long_key_ =
+            std::make_shared<const std::string>(std::string(first.directory).append("/").append(stem));
+        sample.key_ = *sample.long_key_;
+      }
     } catch (...) { // its key isn't known, so neither are its other members
       status_ = tar_status::end;
       throw;
     }
-    std::string problem;
+    std::string problem, links;
     std::exception_ptr error;
+    if (!links_.empty()) add_links(links, sample);
     do {
       const bool has_room = reader_.archive().keep_member();
       if (error_) {
@@ -194,7 +256,9 @@ class basic_tar_shard {
                   " is larger than the limit, max_sample_bytes";
       }
       advance();
+      if (!links_.empty()) add_links(links, sample);
     } while (goes_on(sample));
+    if (!links.empty()) sample.links_ = std::make_shared<const std::string>(std::move(links));
     if (status_ == tar_status::damaged && problem.empty() && !is_complete(sample)) {
       if (error_) error = error_;
       else
@@ -202,7 +266,7 @@ class basic_tar_shard {
                   " before it may have lost members there";
       advance();
     }
-    if (notice_ && !notice_->was_given()) notice_second(sample, first.offset);
+    if (notice_ && notice_->looks_for_neighbours()) notice_second(sample, first.offset);
     if (error) std::rethrow_exception(error);
     if (problem.empty()) problem = duplicate(sample, first.offset);
     if (!problem.empty()) throw tar_error(readable(file_->path) + ": " + problem);
@@ -211,7 +275,7 @@ class basic_tar_shard {
 
   bool goes_on(const tar_sample& sample) const {
     return status_ != tar_status::end && status_ != tar_status::damaged && status_ != tar_status::spoilt &&
-           has_key_of(sample);
+           archive_ == reader_.zeros() && has_key_of(sample);
   }
 
   bool has_key_of(const tar_sample& sample) const {
@@ -233,10 +297,11 @@ class basic_tar_shard {
 
   void notice_second(const tar_sample& sample, std::uint64_t offset) {
     if (seen_.add(stable_hash(sample.key()))) return;
-    notice_->give(readable(file_->path) + ": the members of sample " + in_backticks(sample.key()) +
-                  " aren't neighbours: at offset " + std::to_string(offset) +
-                  " more of them follow, as another sample. Write the members of a sample one after another "
-                  "(tar --sort=name); further samples aren't reported");
+    notice_->give_neighbours(
+        readable(file_->path) + ": the members of sample " + in_backticks(sample.key()) +
+        " aren't neighbours: at offset " + std::to_string(offset) +
+        " more of them follow, as another sample. Write the members of a sample one after another "
+        "(tar --sort=name); further samples aren't reported");
   }
 
   static std::string duplicate(const tar_sample& sample, std::uint64_t offset) {
@@ -269,17 +334,101 @@ class basic_tar_shard {
   std::exception_ptr error_; // instead of the member ahead
   std::size_t usual_size_ = 0;
   std::uint64_t position_ = 0;
+  std::uint64_t begin_ = 0;     // of the next sample
+  std::uint64_t archive_ = 0;   // which one of the shard's has the last sample, see basic_tar_reader::zeros()
+  std::vector<left_out> links_; // between the last two members
+};
+
+/// Where the members of an archive in memory are, for hard links to them. Reads all headers when it is first asked, so that
+/// all links of a shard take one pass over it. Any thread may use it.
+class tar_targets {
+ public:
+  /// The contents of the last file of that name before an offset.
+  std::optional<std::span<const std::byte>> find(std::span<const std::byte> archive, std::string_view name,
+                                                 std::uint64_t before) {
+    constexpr int most_links = 40; // to a link
+    const std::lock_guard lock(mutex_);
+    if (!is_made_) make(archive);
+    place wanted{.name = hash_of(name), .begin = before};
+    for (int links = 0; links < most_links; ++links) {
+      const auto after = std::lower_bound(places_.begin(), places_.end(), wanted);
+      if (after == places_.begin() || std::prev(after)->name != wanted.name) return {};
+      const place& found = *std::prev(after);
+      if (!found.is_link)
+        return archive.subspan(static_cast<std::size_t>(found.contents),
+                               static_cast<std::size_t>(found.size));
+      wanted = {.name = found.contents, .begin = found.begin};
+    }
+    return {};
+  }
+
+ private:
+  struct place {
+    std::uint64_t name; // its hash
+    std::uint64_t begin;
+    std::uint64_t contents = 0; // of a link: the hash of its target
+    std::uint64_t size = 0;
+    bool is_link = false;
+
+    bool operator<(const place& other) const noexcept {
+      return std::pair(name, begin) < std::pair(other.name, other.begin);
+    }
+  };
+
+  static std::uint64_t hash_of(std::string_view name) noexcept {
+    while (name.starts_with("./")) name.remove_prefix(2);
+    return stable_hash(name);
+  }
+
+  void make(std::span<const std::byte> archive) {
+    tar_reader reader{tar_memory(archive)};
+    reader.keep_hidden();
+    reader.read_on();
+    tar_member member;
+    places_.clear(); // of a try that found no memory
+    for (tar_status status; (status = reader.next(member)) != tar_status::end;) {
+      const std::uint64_t name = hash_of(member.full_name());
+      if (status == tar_status::member) places_.push_back({name, member.begin, member.contents, member.size});
+      else if (status == tar_status::unreadable && !member.target.empty())
+        places_.push_back({name, member.begin, hash_of(member.target), 0, true});
+    }
+    std::sort(places_.begin(), places_.end());
+    is_made_ = true;
+  }
+
+  std::mutex mutex_; // guards making them
+  bool is_made_ = false;
+  std::vector<place> places_;
+};
+
+/// A mapped archive, in which hard links find their files.
+class linked_tar_memory : public tar_memory {
+ public:
+  linked_tar_memory(std::span<const std::byte> archive, std::shared_ptr<tar_targets> targets)
+      : tar_memory(archive), bytes_(archive), targets_(std::move(targets)) {}
+
+  std::optional<std::span<const std::byte>> find(std::string_view name, std::uint64_t before) const {
+    return targets_->find(bytes_, name, before);
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+  std::shared_ptr<tar_targets> targets_;
 };
 
 /// The samples of a mapped shard.
-class tar_shard : public basic_tar_shard<tar_memory> {
+class tar_shard : public basic_tar_shard<linked_tar_memory> {
+  using reader = basic_tar_reader<linked_tar_memory>;
+
  public:
   tar_shard(const std::shared_ptr<const mapped_file>& file, const tar_settings& how)
-      : basic_tar_shard(version_of(file), tar_reader(bytes_of(*file)), how) {}
+      : basic_tar_shard(version_of(file), reader({bytes_of(*file), std::make_shared<tar_targets>()}), how) {}
 
-  /// The shard from a place on that an earlier pass has reached.
-  tar_shard(const std::shared_ptr<const mapped_file>& file, const tar_settings& how, const tar_place& from)
-      : basic_tar_shard(version_of(file), tar_reader(file->bytes(), from.begin, from.globals), how, from) {}
+  /// The shard from a place on that an earlier pass has reached. `targets`: those of the same archive.
+  tar_shard(const std::shared_ptr<const mapped_file>& file, const tar_settings& how, const tar_place& from,
+            std::shared_ptr<tar_targets> targets)
+      : basic_tar_shard(version_of(file), reader({file->bytes(), std::move(targets)}, from.begin), how,
+                        from) {}
 
   static std::shared_ptr<const mapped_file> map(const std::string& path, sharing with = sharing::all) {
     try {

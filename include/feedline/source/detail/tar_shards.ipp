@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/random.hpp>
 #include <feedline/detail/file_kind.hpp>
 #include <feedline/detail/tar_reader.hpp>
 #include <feedline/source/detail/object_ahead.hpp>
@@ -97,7 +98,12 @@ FEEDLINE_INLINE std::size_t tar_settings::bytes_held() const {
   std::size_t most = 0;
   for (const text_opener& o : decompress)
     most = std::max(most, 2 * o.bytes_held); // a second one finds origins
-  return most + (notice ? seen_keys::most_bytes : 0);
+  return most + (notice && notice->may_look_for_neighbours() ? seen_keys::most_bytes : 0);
+}
+
+FEEDLINE_INLINE std::uint64_t tar_settings::fingerprint(std::uint64_t contents) const {
+  const std::uint64_t hash = hidden ? key(contents) : contents;
+  return concatenated ? key(hash, stable_hash("concatenated")) : hash;
 }
 
 FEEDLINE_INLINE const text_opener* opener_for(const tar_settings& how, std::span<const std::byte> begin) {
@@ -147,10 +153,7 @@ tar_shards::open(const file_order& files, std::size_t number, const tar_place& f
   if (opener) return open_compressed(file_, *opener, how_, stop_);
   using opened = opened_tar_shard<tar_shard>;
   if (!from.is_open()) return std::make_unique<opened>(file_, how_);
-  tar_place rest = from;
-  if (rest.begin == tar_place::none)
-    rest.globals.clear(); // of a compressed shard they aren't offsets in the file
-  return std::make_unique<opened>(file_, how_, rest);
+  return std::make_unique<opened>(file_, how_, from, std::make_shared<tar_targets>());
 }
 
 FEEDLINE_INLINE void tar_shards::yielded_sample(const file_order& files, const shard& from) {
@@ -222,14 +225,9 @@ tar_shards::open_object(const file_order& files, std::size_t number, const tar_p
     stream.skip(at.begin);
   }
   last_offset_ = at.begin;
-  // Nothing is left of a shard that was read to its end; if it was compressed, its offsets aren't those of the object.
-  const tar_globals globals = at.begin == tar_place::none ? tar_globals()
-                                                          : read_tar_globals(objects_, number, at.globals,
-                                                                             how_.max_sample_bytes, stop_);
   return std::make_unique<opened_tar_shard<object_shard>>(
       version,
-      basic_tar_reader<object_archive>(object_archive(std::move(stream), how_.max_sample_bytes, at.begin),
-                                       at.begin, globals),
+      basic_tar_reader<object_archive>(object_archive(std::move(stream), how_.max_sample_bytes, at.begin)),
       how_, at);
 }
 
