@@ -334,7 +334,9 @@ TEST_CASE("Objects whose names differ in what isn't shown are different objects"
   shards all;
   const strings names{"mem://a.tar?1", "mem://a.tar?2"};
   for (int i = 0; i < 2; ++i)
-    all.store->objects.put(names[static_cast<std::size_t>(i)], many(4, 10 * i), "as many servers have it");
+    all.store->objects.put(names[static_cast<std::size_t>(i)],
+                           tar_writer().add("1.txt", i == 0 ? "a" : "b").add("2.txt", "c").closed(),
+                           "as many servers have it");
   const auto source = [&](int i) {
     return fl::tar_samples(names[static_cast<std::size_t>(i)], {.remote = all.store});
   };
@@ -349,7 +351,7 @@ TEST_CASE("Objects whose names differ in what isn't shown are different objects"
   CHECK(identities(source(0)) == identities(source(0)));
   CHECK(identities(source(0)) != identities(source(1)));
   const auto in_order = source(0).indexed(), other = source(1).indexed();
-  REQUIRE(in_order.size() == 4);
+  REQUIRE(in_order.size() == 2);
   CHECK(in_order.at(1).identity() == identities(source(0)).at(1));
   CHECK(in_order.at(1).identity() != other.at(1).identity());
 
@@ -364,8 +366,8 @@ TEST_CASE("Objects whose names differ in what isn't shown are different objects"
     return texts;
   };
   const strings first = cached(0), second = cached(1);
-  CHECK(first.size() == 4);
-  CHECK(first != second);
+  CHECK(first == strings{"a", "c"});
+  CHECK(second == strings{"b", "c"});
   CHECK(cached(0) == first);
 
   auto loader = run_of(source(0)).infinite({.seed = 1});
