@@ -200,6 +200,7 @@ TEST_CASE("a file without an end mark is accepted on request if all of its pixel
   files.push_back(
       write_jpeg(gradient(40, 40, 3), {.quality = 60, .across = 2, .down = 2, .progressive = true}));
   files.push_back(write_jpeg(gradient(40, 40, 3), {.quality = 60, .interleaved = false, .restart_rows = 2}));
+  files.push_back(write_jpeg(gradient(48, 48, 3), {.quality = 60, .restart_interval = 1}));
   for (const auto& file : files) {
     const auto expected = decoder.decode(file);
     const auto arithmetic = fl::test::bytes({0xff, 0xc9});
@@ -212,10 +213,20 @@ TEST_CASE("a file without an end mark is accepted on request if all of its pixel
       ++accepted;
       all_right = all_right && largest_difference(decoder.decode(part, whole), expected) == 0 &&
                   decoder.warnings() == 1;
-      fl::tensor<std::uint8_t> all(expected.shape()), same(expected.shape());
-      decoder.decode_crop(part, fl::whole_image, hwc_view(all), {}, whole);
-      decoder.decode_crop(file, fl::whole_image, hwc_view(same));
-      all_right = all_right && largest_difference(all, same) == 0;
+      const auto lower_right = [](std::size_t height, std::size_t width) {
+        const auto h = static_cast<double>(height), w = static_cast<double>(width);
+        return fl::crop_box{h / 2, w / 2, h / 2, w / 2};
+      };
+      for (const bool all :
+           {true, false}) { // of the other part only segments between restart markers are read
+        fl::tensor<std::uint8_t> found(expected.shape()), same(expected.shape());
+        const auto crop = [&](std::size_t height, std::size_t width) {
+          return all ? fl::whole_image(height, width) : lower_right(height, width);
+        };
+        decoder.decode_crop(part, crop, hwc_view(found), {}, whole);
+        decoder.decode_crop(file, crop, hwc_view(same));
+        all_right = all_right && largest_difference(found, same) == 0;
+      }
     }
     CHECK(all_right);
     // These codes may end early, so what is missing can't be seen.

@@ -41,7 +41,7 @@ int as_byte(T value) noexcept {
 template <class T>
 bool is_normalized(T value) noexcept {
   if constexpr (std::is_same_v<T, std::uint8_t>) return false;
-  else return (static_cast<float>(value) < -0.5f) | (static_cast<float>(value) > 1.5f);
+  else return static_cast<float>(value) < -0.5f || static_cast<float>(value) > 1.5f;
 }
 
 [[noreturn]] void fail_normalized();
@@ -58,7 +58,7 @@ void for_each_pixel(const image_view<T>& image, F f) {
   for (std::size_t y = 0; y < image.height; ++y)
     for (std::size_t x = 0; x < image.width; ++x) {
       T &red = image(y, x, 0), &green = image(y, x, 1), &blue = image(y, x, 2);
-      was_normalized |= is_normalized(red) | is_normalized(green) | is_normalized(blue);
+      was_normalized = was_normalized || is_normalized(red) || is_normalized(green) || is_normalized(blue);
       f(red, green, blue);
     }
   if (was_normalized) fail_normalized();
@@ -277,7 +277,7 @@ void normalize(const image_view<T>& image, const normalization& n) {
     for (std::size_t y = 0; y < image.height; ++y)
       for (std::size_t x = 0; x < image.width; ++x) {
         T& value = image(y, x, c);
-        was_normalized |= detail::is_normalized(value);
+        was_normalized = was_normalized || detail::is_normalized(value);
         value = T((static_cast<float>(value) - mean) * factor);
       }
   }
