@@ -93,24 +93,20 @@ struct windows_stage {
     void operator()(sample<In>&& s, auto& emit) {
       id_ = s.id;
       parts_ = 0;
-      rest_.resize(held_);
       if constexpr (token<In>) {
         add({&s.value, 1}, emit);
       } else {
         const std::span<const token_type> document(std::as_const(s.value).data(), s.value.size());
         if (!document.empty() && add(document, emit) && options_.separator) add({&separator_, 1}, emit);
       }
-      held_ = rest_.size();
     }
 
     /// Of single tokens: space for the next ones, up to the end of the window, or of the gap before it.
     std::span<In> room()
       requires token<In>
     {
-      if (window_.size() == 0)
-        window_ = output(shape{length_}); // a failure now concerns one token, later a row
-      rest_.resize(length_);
-      const std::span<In> space = std::span(rest_).subspan(held_);
+      begin_window();
+      const std::span<In> space(window_.begin() + held_, length_ - held_);
       return gap_ > 0 ? space.first(std::min(gap_, space.size())) : space;
     }
 
@@ -119,28 +115,23 @@ struct windows_stage {
     {
       id_ = ids[ids.size() - 1];
       parts_ = 0;
-      if (gap_ > 0) {
-        gap_ -= ids.size();
-        return;
-      }
-      held_ += ids.size();
-      if (held_ < length_) return;
-      output window = std::move(window_);
-      std::copy(rest_.begin(), rest_.end(), window.begin());
-      leave();
-      held_ = rest_.size(); // a checkpoint may be taken while the window is passed on
-      emit(sample<output>{std::move(window), part_of(id_, parts_++)});
+      if (gap_ > 0) gap_ -= ids.size();
+      else if ((held_ += ids.size()) == length_) give(emit);
     }
 
     void finish(auto& emit) {
-      rest_.resize(held_);
-      if (!options_.drop_last && rest_.size() > emitted_) give({}, emit);
-      rest_.clear();
+      if (!options_.drop_last && held_ > emitted_) {
+        begin_window();
+        window_.truncate(held_);
+        emit(sample<output>{std::move(window_), part_of(id_, parts_++)});
+      }
+      window_ = output();
       gap_ = emitted_ = held_ = 0;
+      rest_.clear();
     }
 
     void state(auto& archive) {
-      rest_.resize(held_);
+      if (window_.size() > 0) rest_.assign(window_.begin(), window_.begin() + held_);
       archive(gap_, emitted_, parts_, id_, rest_);
       if (rest_.size() >= length_) throw_state_not_whole();
       held_ = rest_.size();
@@ -153,38 +144,39 @@ struct windows_stage {
         const std::size_t skipped = std::min(gap_, tokens.size());
         gap_ -= skipped;
         tokens = tokens.subspan(skipped);
-        if (tokens.size() < length_ - rest_.size()) {
-          if (rest_.capacity() == 0) rest_.reserve(length_);
-          rest_.insert(rest_.end(), tokens.begin(), tokens.end());
-          return true;
-        }
-        const bool wanted = give(tokens.first(length_ - rest_.size()), emit);
-        leave();
-        if (!wanted) return false;
+        if (tokens.empty()) return true;
+        begin_window();
+        const std::size_t count = std::min(tokens.size(), length_ - held_);
+        std::copy_n(tokens.begin(), count, window_.begin() + held_);
+        held_ += count;
+        tokens = tokens.subspan(count);
+        if (held_ == length_ && !give(emit)) return false;
       }
     }
 
-    // Leaves out the tokens before the next window.
-    void leave() {
-      const std::size_t leaving = std::min(options_.stride, rest_.size());
-      rest_.erase(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(leaving));
-      gap_ = options_.stride - leaving;
-      emitted_ = length_ - std::min(options_.stride, length_);
+    // Afterwards nothing fails until the window is full.
+    void begin_window() {
+      if (window_.size() > 0) return;
+      rest_.reserve(length_);
+      window_ = output(shape{length_});
+      std::copy(rest_.begin(), rest_.end(), window_.begin());
     }
 
-    // Emits the tokens held and those after them.
-    bool give(std::span<const token_type> after, auto& emit) {
-      output window(shape{rest_.size() + after.size()});
-      std::copy(after.begin(), after.end(), std::copy(rest_.begin(), rest_.end(), window.begin()));
-      return emit(sample<output>{std::move(window), part_of(id_, parts_++)});
+    // Emits the full window. A checkpoint may be taken meanwhile: it has the beginning of the next one.
+    bool give(auto& emit) {
+      const std::size_t leaving = std::min(options_.stride, length_);
+      rest_.assign(window_.begin() + leaving, window_.end());
+      held_ = emitted_ = rest_.size();
+      gap_ = options_.stride - leaving;
+      return emit(sample<output>{std::move(window_), part_of(id_, parts_++)});
     }
 
     std::size_t length_;
     windows_options options_;
     token_type separator_{};
-    output window_;                // of single tokens: the next one, not yet written
-    std::vector<token_type> rest_; // what is held, and space for more
-    std::size_t held_ = 0;         // fewer than a window
+    output window_;                // being filled
+    std::vector<token_type> rest_; // what it begins with, while it has no memory
+    std::size_t held_ = 0;         // tokens, fewer than a window
     std::size_t gap_ = 0;          // tokens to leave out before the next window
     std::size_t emitted_ = 0;      // the first tokens of the next window that the last one had, too
     sample_id id_;                 // of the last document
