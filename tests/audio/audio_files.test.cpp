@@ -75,7 +75,10 @@ TEST_CASE("plain WAV files are decoded to libsndfile's samples", "[shared]") {
       } catch (const fl::audio_error&) {
         continue;
       }
-      const std::vector<float> interleaved = read_sound(file);
+      std::vector<float> interleaved = read_sound(file);
+      if (path.filename().string().find("24bit-4byte") !=
+          std::string::npos) // which libsndfile takes for 32 bits
+        interleaved = {-0x60p-23f, 0x5a0cp-23f, 1 - 0x1p-23f, -0x7f92e0p-23f};
       REQUIRE(interleaved.size() == clip.samples.size());
       bool equal = true;
       for (std::size_t c = 0; c < clip.channels; ++c)

@@ -259,6 +259,83 @@ TEST_CASE("a WAV file that is cut off isn't refused for the length that its head
   CHECK(agreed_length(file, keeping) == 50);
 }
 
+TEST_CASE("24 bits in the low end of 32, as arecord writes them, have their loudness, whole and in parts") {
+  const auto file_of = [](const std::vector<std::int32_t>& values) {
+    bytes data;
+    for (const std::int32_t v : values) {
+      data.resize(data.size() + 4);
+      put(data, data.size() - 4, static_cast<std::uint32_t>(v));
+    }
+    bytes file = write_wav({.bits = 32, .channels = 2}, data);
+    put(file, 34, 24, 2); // and blocks of 8 bytes
+    return file;
+  };
+  constexpr std::int32_t half = 1 << 22;
+  const std::vector<std::int32_t> low{half, -half, 256, -1, -(1 << 23), (1 << 23) - 1};
+  CHECK(decoded(file_of(low), planar) ==
+        std::vector<float>{0.5f, 0x1p-15f, -1, -0.5f, -0x1p-23f, 1 - 0x1p-23f});
+  CHECK(agreed_length(file_of(low), planar) == 3);
+  std::vector<std::int32_t> unsigned_low = low; // without the sign in the highest byte
+  for (std::int32_t& v : unsigned_low) v &= 0xffffff;
+  CHECK(equal(decoded(file_of(unsigned_low), planar), decoded(file_of(low), planar)));
+  // In the high end.
+  std::vector<std::int32_t> high{half, -half, 256, -1, -(1 << 22), (1 << 22) - 1};
+  for (std::int32_t& v : high) v *= 256;
+  CHECK(decoded(file_of(high), planar) ==
+        std::vector<float>{0.5f, 0x1p-15f, -0.5f, -0.5f, -0x1p-23f, 0.5f - 0x1p-23f});
+  CHECK(agreed_length(file_of({0, 0, 0, 0}), planar) == 2);
+  CHECK(throws_saying<fl::audio_error>("only 16 follow", [&] { decoded(cut(file_of(low), 44 + 16)); }));
+}
+
+TEST_CASE("the fact chunk says how many frames of the last block of a compressed WAV file are sound") {
+  for (const int encoding : {SF_FORMAT_IMA_ADPCM, SF_FORMAT_MS_ADPCM, SF_FORMAT_GSM610}) {
+    INFO(encoding);
+    const auto file = write_sound(SF_FORMAT_WAV | encoding, tone(3'000));
+    const bytes name = text("fact");
+    const auto at = static_cast<std::size_t>(std::search(file.begin(), file.end(), name.begin(), name.end()) -
+                                             file.begin());
+    REQUIRE(at < file.size());
+    const auto with = [&](std::uint64_t frames) {
+      bytes other = file;
+      put(other, at + 8, frames);
+      return other;
+    };
+    const auto all = decoded(with(0)); // not stated
+    REQUIRE(all.size() >= 3'000);
+    CHECK(decoded(with(all.size() + 1'000)).size() == all.size());
+    CHECK(decoded(with(10)).size() == all.size()); // it can't be right
+    for (const std::size_t frames : {all.size() - 1, all.size() - 100}) {
+      CHECK(agreed_length(with(frames)) == frames);
+      CHECK(equal(decoded(with(frames)), {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(frames)}));
+    }
+    CHECK(is_refused(cut(with(all.size() - 1), file.size() - 40), "bytes of samples, but only"));
+  }
+}
+
+TEST_CASE("files that stand for others, or have other encodings, are named") {
+  CHECK(is_refused(text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"),
+                   "it is a Git LFS pointer: fetch the file itself with `git lfs pull`"));
+  CHECK(is_refused(text("\x89PNG\r\n\x1a\n and more"), "it is a PNG image"));
+  bytes nist = text("NIST_1A\n   1024\nsample_coding -s26 pcm,embedded-shorten-v2.00\nend_head\n");
+  nist.resize(2'000, std::byte{7});
+  CHECK(is_refused(nist, "compressed with shorten"));
+  CHECK(is_refused(text("ajkg\2 and more"), "the file is Shorten"));
+  for (const auto& [begin, name] : {std::pair("\x7f"
+                                              "FLAC\1\0\0\1fLaC"sv,
+                                              "the file is FLAC in OGG"),
+                                    std::pair("Speex   1.2"sv, "the file is Speex in OGG")}) {
+    bytes page = joined(text("OggS\0\6"sv), bytes(20)); // the first and last one of its stream
+    page = joined(joined(page, bytes{std::byte{1}, static_cast<std::byte>(begin.size())}), text(begin));
+    std::uint32_t crc = 0;
+    for (const std::byte b : page) {
+      crc ^= std::to_integer<std::uint32_t>(b) << 24;
+      for (int bit = 0; bit < 8; ++bit) crc = crc << 1 ^ ((crc >> 31) != 0 ? 0x04c11db7 : 0);
+    }
+    put(page, 22, crc);
+    CHECK(is_refused(page, name));
+  }
+}
+
 TEST_CASE("files of other encodings that are cut off are refused, or kept up to the end") {
   for (const int format : {SF_FORMAT_WAV | SF_FORMAT_IMA_ADPCM, SF_FORMAT_WAV | SF_FORMAT_ULAW,
                            SF_FORMAT_AIFF | SF_FORMAT_PCM_24, SF_FORMAT_WAV | SF_FORMAT_DOUBLE}) {
@@ -513,6 +590,57 @@ TEST_CASE("joined MP3 files are decoded to their end") {
       "it continues with 1 channels of 44100 frames per second instead of 1 of 22050",
       [&] { decoder.decode(other_rate); }));
   CHECK(decoder.decode(other_rate, keeping).frames > 15 * 576);
+}
+
+TEST_CASE("an MP3 file of which blocks are damaged is refused, or kept, with a header or without") {
+  constexpr std::size_t block = 208;
+  for (const std::size_t stated : {0u, 51u}) {
+    const auto file = write_mp3(50, {.stated_total = stated});
+    const auto damaged = [&](std::size_t begin, std::size_t size, std::byte with) {
+      bytes other = file;
+      std::fill_n(other.begin() + static_cast<std::ptrdiff_t>(begin), size, with);
+      return other;
+    };
+    for (const std::byte with : {std::byte(), std::byte{0x55}}) {
+      const auto zeros = damaged(10 * block + 50, 3 * block, with);
+      CHECK(is_refused(zeros, stated == 0
+                                  ? "624 bytes at byte 2288 aren't MPEG audio, in place of about 3 blocks"
+                                  : "its header says 51 blocks, and it has"));
+      CHECK(decoded(zeros, keeping).size() >= 45 * 576);
+    }
+    // A changed bit of the header of a block, also of the last one.
+    for (const std::size_t number : {10u, 49u})
+      for (const int bit : {0x80, 0x10}) { // of the beginning, and of the version
+        bytes flipped = file;
+        flipped[number * block + 1] ^= static_cast<std::byte>(bit);
+        CHECK(is_refused(flipped, "block"));
+        if (bit == 0x10) continue;
+        if (stated == 0)
+          CHECK(is_refused(flipped, "208 bytes at byte " + std::to_string(number * block) +
+                                        " aren't MPEG audio, in place of about 1 blocks"));
+        CHECK(decoded(flipped, keeping).size() >= 48 * 576);
+      }
+  }
+  // Between joined files.
+  const auto file = write_mp3(20, {}), with_header = write_mp3(20, {.stated_total = 20});
+  CHECK(agreed_length(joined(joined(file, joined(text("TAG"), bytes(125))), file)) == 40 * 576);
+  CHECK(agreed_length(joined(joined(with_header, bytes(500)), with_header)) >= 40 * 576);
+  CHECK(is_refused(joined(joined(file, bytes(500)), file), "500 bytes at byte 4160 aren't MPEG audio"));
+}
+
+TEST_CASE("MP3 files of a free bit rate are decoded, and refused if they are damaged") {
+  for (const bool is_44100 : {true, false}) {
+    const std::size_t frames = is_44100 ? 1152 : 576;
+    const mp3_options o{.is_44100 = is_44100, .is_free = true};
+    const auto file = write_mp3(50, o);
+    CHECK(agreed_length(file) == 50 * frames);
+    CHECK(equal(decoded(file), decoded(write_mp3(50, {.is_44100 = is_44100}))));
+    CHECK(agreed_length(joined(bytes(77), file)) == 50 * frames);
+    CHECK(is_refused(cut(file, file.size() - 100), "it is cut off in the block at byte"));
+    bytes damaged = file;
+    std::fill_n(damaged.begin() + 3'000, 700, std::byte());
+    CHECK(is_refused(damaged, "aren't MPEG audio, in place of about"));
+  }
 }
 
 TEST_CASE("an MP3 file with fewer frames than its header says is refused, or kept") {

@@ -12,6 +12,7 @@ struct mp3_options {
   bool mono = true;
   bool is_44100 = false;        ///< Hz, in frames of 1152 samples; otherwise 22,050 Hz, in frames of 576
   std::size_t stated_total = 0; ///< frames according to a header, as LAME writes it; 0: no header
+  bool is_free = false;         ///< headers don't say the bit rate, and some frames have a byte of padding
 };
 
 /// `count` frames of 64 kbit/s, after one with the header if it is wanted; source of the layout: ISO 11172-3 and
@@ -20,10 +21,13 @@ inline std::vector<std::byte> write_mp3(std::size_t count, const mp3_options& o)
   const std::size_t size = 208; // of both: 144 * 64000 / 44100 and 72 * 64000 / 22050, rounded down
   const std::size_t side = o.is_44100 ? (o.mono ? 17 : 32) : (o.mono ? 9 : 17);
   std::vector<std::byte> file;
-  const auto begin_frame = [&] {
-    const std::uint32_t header = o.is_44100 ? 0xfffb5000 : 0xfff38000;
+  auto begin_frame = [&, count = std::size_t{0}]() mutable {
+    std::uint32_t header = o.is_44100 ? 0xfffb5000 : 0xfff38000;
+    const bool is_padded = o.is_free && ++count % 3 == 0;
+    if (o.is_free) header &= 0xffff0fff;
+    if (is_padded) header |= 0x200;
     const std::size_t begin = file.size();
-    file.resize(begin + size);
+    file.resize(begin + size + is_padded);
     for (std::size_t i = 0; i < 4; ++i)
       file[begin + i] = static_cast<std::byte>(header >> (24 - 8 * i) & 255);
     if (o.mono) file[begin + 3] |= std::byte{0xc0};

@@ -30,8 +30,8 @@ struct audio_options {
 /// which keeps one for you.
 ///
 /// Reads WAV and RF64 (all encodings of libsndfile, and MP3), FLAC (8, 12, 16, 20 and 24 bits), OGG (Vorbis and
-/// Opus, also several streams after each other), MP3 (if feedline was built with libmpg123), AIFF, AU and NIST
-/// SPHERE, also after ID3 tags. Other formats are refused by name. Integers become multiples of 2^-7 to 2^-31
+/// Opus, also several streams after each other), MP3 (if feedline was built with libmpg123; also of a free bit rate), AIFF,
+/// AU and NIST SPHERE, also after ID3 tags. Other formats are refused by name. Integers become multiples of 2^-7 to 2^-31
 /// in [-1, 1); floats stay as stored. The decoder allocates memory for the decoded samples, not for the length
 /// in the header: at most twice their size, and never more than for audio_options::max_samples.
 ///
@@ -40,7 +40,8 @@ struct audio_options {
 ///
 /// Throws audio_error for an unreadable file, and for a file with less sound than it should have: one that is
 /// cut off or damaged, or whose header contradicts its data. An OGG stream whose last page has no end-of-stream
-/// mark counts as cut off. If the data of an MP3 or FLAC file, or of a WAV file that was never closed, are more
+/// mark counts as cut off, and an MP3 file in which anything but tags stands between two blocks as damaged. Of WAV files that
+/// are compressed in blocks (IMA and Microsoft ADPCM, GSM), "fact" says how much of the last block is sound. If the data of an MP3 or FLAC file, or of a WAV file that was never closed, are more
 /// than the header says, their length counts. The decoder stays usable.
 ///
 /// The checksums of FLAC are compared for all blocks that are decoded, those of OGG for the whole file. The other formats

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // MP3 files.
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -24,13 +27,14 @@ struct mpeg_header {
   std::uint32_t bits = 0;
   std::size_t size = 0; ///< of the frame, in bytes
 
-  static std::optional<mpeg_header> at(sound_bytes file, std::size_t at) noexcept {
+  /// `free_size`: of the frames of a file whose headers don't say the bit rate, see free_size_at().
+  static std::optional<mpeg_header> at(sound_bytes file, std::size_t at, std::size_t free_size = 0) noexcept {
     if (at > file.size() || file.size() - at < 4) return {};
     mpeg_header found{static_cast<std::uint32_t>(big_endian(file, at, 4))};
     const unsigned version = found.bits >> 19 & 3, layer = 4 - (found.bits >> 17 & 3);
     const std::size_t bit_rate = found.bits >> 12 & 15, rate = found.bits >> 10 & 3;
-    if (found.bits >> 21 != 0x7ff || version == 1 || layer == 4 || bit_rate == 0 || bit_rate == 15 ||
-        rate == 3)
+    if (found.bits >> 21 != 0x7ff || version == 1 || layer == 4 || bit_rate == 15 || rate == 3 ||
+        (bit_rate == 0 && free_size == 0))
       return {};
     // In 8 kbit/s.
     static constexpr std::uint8_t bit_rates[5][15] = {
@@ -45,23 +49,57 @@ struct mpeg_header {
     const std::size_t row = is_first ? layer - 1 : layer == 1 ? 3 : 4;
     const std::size_t bits_per_second = std::size_t{8000} * bit_rates[row][bit_rate];
     const std::size_t frames_per_second = rates[rate] >> (is_first ? 0 : version == 2 ? 1 : 2);
-    if (layer == 1) found.size = (12 * bits_per_second / frames_per_second + padding) * 4;
+    if (bit_rate == 0) found.size = free_size + padding * (layer == 1 ? 4 : 1);
+    else if (layer == 1) found.size = (12 * bits_per_second / frames_per_second + padding) * 4;
     else found.size = (layer == 3 && !is_first ? 72 : 144) * bits_per_second / frames_per_second + padding;
     return found;
   }
 
   /// Whether the version, layer and rate are the same.
-  bool is_like(const mpeg_header& other) const noexcept { return ((bits ^ other.bits) & 0xfffe0c00) == 0; }
+  bool is_like(const mpeg_header& other) const noexcept { return ((bits ^ other.bits) & alike) == 0; }
+
+  static constexpr std::uint32_t alike = 0xfffe0c00; ///< the bits of the version, layer and rate
+
+  /// The size of frames without padding in a file whose headers don't say the bit rate ("free format"), if three such
+  /// frames, or two at the end, begin at `at`; 0 otherwise.
+  static std::size_t free_size_at(sound_bytes file, std::size_t at) noexcept {
+    constexpr std::size_t least = 24, most = 8192; // bytes
+    const auto first = mpeg_header::at(file, at, least);
+    if (!first || (first->bits >> 12 & 15) != 0) return 0;
+    for (std::size_t size = least; size <= most && at + size < file.size(); ++size) {
+      if (file[at + size] != std::byte{0xff}) continue;
+      const std::size_t base = size - (first->size - least);
+      const auto is_next = [&](std::size_t begin) {
+        const auto next = mpeg_header::at(file, begin, base);
+        return next && first->is_like(*next) && (next->bits >> 12 & 15) == 0 ? next->size : 0;
+      };
+      const std::size_t second = is_next(at + size), end = at + size + second;
+      if (second > 0 && (end == file.size() || is_next(end) > 0)) return base;
+    }
+    return 0;
+  }
 
   /// Where the first frame begins that another one, or the end, follows: at `begin`, or in the `search` bytes
   /// after it. Returns nullopt if there is none.
   static std::optional<std::size_t> find(sound_bytes file, std::size_t begin, std::size_t search) noexcept {
+    int tries = most_tries;
+    return find(file, begin, search, tries);
+  }
+
+  static constexpr int most_tries =
+      64; ///< of free_size_at(), which takes longer, for bytes that only look like a header
+
+  static std::optional<std::size_t> find(sound_bytes file, std::size_t begin, std::size_t search,
+                                         int& tries) noexcept {
     for (std::size_t at = begin; at < file.size() && at - begin <= search; ++at)
       if (const auto first = mpeg_header::at(file, at)) {
         const std::size_t end = at + first->size;
         if (end == file.size()) return at;
         const auto next = mpeg_header::at(file, end);
         if (next && first->is_like(*next)) return at;
+      } else if (tries > 0 && mpeg_header::at(file, at, 1)) {
+        if (free_size_at(file, at) > 0) return at;
+        --tries;
       }
     return {};
   }
@@ -89,7 +127,7 @@ class mpeg_file final : public sound_source {
         mpg123_replace_reader_handle(file_.get(), read, seek, nullptr) != MPG123_OK)
       fail();
     // libmpg123 would decode the part of a block that is left, and count it.
-    const auto cut = find_cut(file);
+    const auto [cut, missing] = find_faults(file);
     if (cut) stream_.bytes = file.first(*cut);
     open();
     const auto blocks = mpg123_framelength(file_.get());
@@ -104,6 +142,8 @@ class mpeg_file final : public sound_source {
           "its header says " + std::to_string(stated) + " blocks, and it has " + std::to_string(blocks);
     } else if (cut) {
       facts_.damage = "it is cut off in the block at byte " + std::to_string(*cut);
+    } else if (!missing.empty()) {
+      facts_.damage = missing;
     } else {
       // The header says what the encoder added at both ends, if it is that of the whole file.
       if (blocks == stated) {
@@ -181,25 +221,59 @@ class mpeg_file final : public sound_source {
     return {big_endian(file, at + 8, 4), (fields & 2) != 0 ? big_endian(file, at + 12, 4) : 0};
   }
 
-  // Where the last frame begins if the file is cut off in it.
-  static std::optional<std::size_t> find_cut(sound_bytes file) noexcept {
+  struct faults {
+    std::optional<std::size_t> cut; // where the last frame begins if the file is cut off in it
+    std::string missing;            // what isn't a frame among the frames; empty if there is nothing
+  };
+
+  // Follows the chain of headers. libmpg123 passes over what isn't a frame without a word.
+  static faults find_faults(sound_bytes file) {
+    faults found;
     std::optional<mpeg_header> last;
+    int tries = mpeg_header::most_tries;
+    std::size_t free_size = mpeg_header::free_size_at(file, 0);
     for (std::size_t at = 0; at < file.size();) {
-      const auto block = mpeg_header::at(file, at);
+      const auto block = mpeg_header::at(file, at, free_size);
       const std::size_t rest = file.size() - at;
       if (block && block->size <= rest) {
         at += block->size;
         last = block;
-      } else if (last && (block ? last->is_like(*block) : rest < 4 && file[at] == std::byte{0xff})) {
-        return at;
-      } else { // a tag, or the end
-        const auto next = mpeg_header::find(file, at + 1, rest);
-        if (!next) return {};
-        at = *next;
-        last = {};
+        continue;
       }
+      if (last && (block ? last->is_like(*block) : rest < 4 && file[at] == std::byte{0xff})) {
+        found.cut = at;
+        break;
+      }
+      // A tag, the end, or damage.
+      const auto next = mpeg_header::find(file, at + 1, rest, tries);
+      const sound_bytes gap = file.subspan(at, next.value_or(file.size()) - at);
+      if (last && found.missing.empty() &&
+          (next ? !is_between_files(gap, file.subspan(*next)) : begins_with_damage(gap, *last)))
+        found.missing = std::to_string(gap.size()) + " bytes at byte " + std::to_string(at) +
+                        " aren't MPEG audio, in place of about " +
+                        std::to_string(std::max<std::size_t>(1, (gap.size() + last->size / 2) / last->size)) +
+                        " blocks";
+      if (!next) break;
+      at = *next;
+      free_size = mpeg_header::free_size_at(file, at);
+      last = {};
     }
-    return {};
+    return found;
+  }
+
+  // Whether bytes between frames can be those between joined files: a tag, or zeros before a file that has a header.
+  static bool is_between_files(sound_bytes gap, sound_bytes next) noexcept {
+    for (const std::string_view tag : {"ID3", "TAG", "APETAGEX", "LYRICSBEGIN"})
+      if (has_text(gap, 0, tag)) return true;
+    return find_stated(next).blocks > 0 &&
+           std::ranges::all_of(gap, [](std::byte b) { return b == std::byte(); });
+  }
+
+  // Whether bytes after the last frame were another one, with a header of which a few bits have changed.
+  static bool begins_with_damage(sound_bytes rest, const mpeg_header& last) noexcept {
+    if (rest.size() < 4) return false;
+    const auto bits = static_cast<std::uint32_t>(big_endian(rest, 0, 4));
+    return std::popcount((bits ^ last.bits) & mpeg_header::alike) <= 2;
   }
 
   byte_stream stream_;

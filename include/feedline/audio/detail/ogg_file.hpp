@@ -23,7 +23,13 @@ class ogg_file final : public sound_source {
   /// Throws audio_error if the first stream can't be read.
   explicit ogg_file(sound_bytes file) {
     find_links(file);
-    link_ = std::make_unique<sound_file>("OGG", std::vector<std::byte>(), links_[next_++]);
+    try {
+      link_ = std::make_unique<sound_file>("OGG", std::vector<std::byte>(), links_[next_++]);
+    } catch (const audio_error&) {
+      if (other_codec_.empty()) throw;
+      fail_audio("the file is " + other_codec_ +
+                 " in OGG, which isn't supported; convert it to FLAC or WAV, for example with ffmpeg");
+    }
     std::string damage = std::move(facts_.damage);
     facts_ = link_->facts();
     if (links_.size() > 1 || !damage.empty()) facts_.frames.reset();
@@ -108,10 +114,13 @@ class ogg_file final : public sound_source {
         if (!only_beginnings) finish(at);
         if (streams.size() == 64) fail_audio("the OGG file is damaged, or has more than 64 streams at once");
         const auto begins = [&](std::string_view codec) { return has_text(page, 27 + segments, codec); };
-        const bool is_sound = begins("\x01vorbis") || begins("OpusHead") ||
-                              begins("\x7f"
-                                     "FLAC") ||
-                              begins("Speex");
+        const std::string_view other = begins("\x7f"
+                                              "FLAC")
+                                           ? "FLAC"
+                                       : begins("Speex") ? "Speex"
+                                                         : "";
+        if (other_codec_.empty()) other_codec_ = other;
+        const bool is_sound = begins("\x01vorbis") || begins("OpusHead") || !other.empty();
         streams.push_back({serial, number, is_sound, is_sound});
       }
       only_beginnings = (flags & 2) != 0;
@@ -147,6 +156,7 @@ class ogg_file final : public sound_source {
   std::vector<sound_bytes> links_;
   std::size_t next_ = 0; // the link after the one that is read
   std::unique_ptr<sound_file> link_;
+  std::string other_codec_; // that libsndfile may not read
   std::string error_;
 };
 

@@ -13,6 +13,7 @@
 #include <feedline/audio/detail/mpeg_file.hpp>
 #include <feedline/audio/detail/ogg_file.hpp>
 #include <feedline/audio/detail/sound_file.hpp>
+#include <feedline/detail/file_kind.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -70,6 +71,8 @@ FEEDLINE_INLINE void opened_sound::open_chunks(sound_bytes file, const sound_chu
   auto sound =
       std::make_unique<sound_file>(chunks.is_aiff ? "AIFF" : "WAV", chunks.header(file), chunks.data);
   if (!chunks.damage.empty()) sound->set_length({}, chunks.damage);
+  else if (const auto frames = sound->facts().frames)
+    if (const auto stated = chunks.frames_of_blocks(*frames)) sound->set_length(stated, {});
   other_ = std::move(sound);
 }
 
@@ -103,9 +106,13 @@ FEEDLINE_INLINE void opened_sound::open_au(sound_bytes file) {
 }
 
 FEEDLINE_INLINE void opened_sound::open_nist(sound_bytes file) {
-  auto sound = std::make_unique<sound_file>("NIST", std::vector<std::byte>(), file);
   const std::string_view text(reinterpret_cast<const char*>(file.data()),
                               std::min<std::size_t>(file.size(), 1024));
+  if (text.find("embedded-shorten") != text.npos)
+    fail_audio(
+        "the NIST SPHERE file is compressed with shorten, which isn't supported; convert it to WAV, for "
+        "example with sph2pipe or ffmpeg");
+  auto sound = std::make_unique<sound_file>("NIST", std::vector<std::byte>(), file);
   constexpr std::string_view name = "sample_count -i ";
   std::size_t stated = 0;
   if (const std::size_t at = text.find(name); at != text.npos)
@@ -127,13 +134,14 @@ FEEDLINE_INLINE void opened_sound::refuse(sound_bytes all, sound_bytes sound) {
                                   {0, "caff", "CAF"},        {0, "riff", "Wave64"},
                                   {0, "wvpk", "WavPack"},    {0, "MAC ", "Monkey's Audio"},
                                   {0, "0&\xb2u", "WMA"},     {0, "\xff\xf1", "AAC"},
-                                  {0, "\xff\xf9", "AAC"}};
+                                  {0, "\xff\xf9", "AAC"},    {0, "ajkg", "Shorten"}};
   for (const known& other : others)
     if (has_text(all, other.at, other.bytes) || has_text(sound, other.at, other.bytes))
       fail_audio(std::string("the file is ") + other.name +
                  ", which isn't supported; convert it to FLAC or WAV, for example with ffmpeg");
   fail_audio(
-      "can't read the file as audio: it doesn't begin like a WAV, FLAC, OGG, MP3, AIFF, AU or NIST file");
+      "can't read the file as audio: it doesn't begin like a WAV, FLAC, OGG, MP3, AIFF, AU or NIST file" +
+      what_it_is(all));
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -30,6 +30,10 @@ struct sound_chunks {
   /// The bytes of a file before the data, with only these chunks and the size that the data has.
   std::vector<std::byte> header(sound_bytes file) const;
 
+  /// The length that "fact" states of samples that are compressed in blocks, if the last of the `decoded` frames only fill
+  /// up the last block; nothing otherwise.
+  std::optional<std::size_t> frames_of_blocks(std::size_t decoded) const noexcept;
+
   /// Whether bytes after the samples can be something else than forgotten samples.
   static bool may_follow(sound_bytes rest, std::uint64_t frame_bytes) noexcept;
 

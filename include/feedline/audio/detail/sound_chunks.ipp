@@ -92,6 +92,17 @@ FEEDLINE_INLINE bool sound_chunks::may_follow(sound_bytes rest, std::uint64_t fr
   return all(0x20, 0x7e) || all(0, 0);
 }
 
+FEEDLINE_INLINE std::optional<std::size_t>
+sound_chunks::frames_of_blocks(std::size_t decoded) const noexcept {
+  constexpr std::uint64_t ms_adpcm = 0x2, ima_adpcm = 0x11,
+                          gsm = 0x31; // the formats that say how long a block is
+  if (is_aiff || format.size() < 20 || fact.size() < 4) return {};
+  const std::uint64_t tag = number(format, 0, 2), block = number(format, 18, 2), stated = number(fact, 0, 4);
+  if (tag != ms_adpcm && tag != ima_adpcm && tag != gsm) return {};
+  if (stated == 0 || stated >= decoded || decoded - stated >= block) return {};
+  return static_cast<std::size_t>(stated);
+}
+
 FEEDLINE_INLINE std::vector<std::byte> sound_chunks::header(sound_bytes file) const {
   std::vector<std::byte> bytes;
   const auto text = [&](std::string_view s) {

@@ -41,12 +41,17 @@ class wav_file final : public sound_source {
 
   bool read_format(sound_bytes chunk) noexcept;
 
+  // Whether the highest byte of all numbers of 4 bytes is 0 or 255, so that the other three have the sample, as in ALSA's
+  // S24_LE (`arecord -f S24_LE`). Other programs store 24 bits in the high end of 32.
+  bool has_24_low_bits() const noexcept;
+
   static constexpr std::uint64_t integers = 1, floats = 3, extensible = 0xfffe;
 
   sound_bytes data_;
   std::size_t at_ = 0;    // the next frame
   std::size_t bytes_ = 0; // per sample
   bool is_float_ = false;
+  bool is_low_ = false; // 24 bits in the low end of 32
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -10,6 +10,8 @@ FEEDLINE_INLINE std::optional<wav_file> wav_file::open(const sound_chunks& chunk
   wav_file found;
   if (chunks.is_aiff || chunks.is_big_endian || !found.read_format(chunks.format)) return {};
   found.data_ = chunks.data;
+  if (found.bytes_ == 4 && little_endian(chunks.format, 14, 2) == 24 && found.has_24_low_bits())
+    found.is_low_ = true;
   found.facts_.readable_frames = chunks.data.size() / found.frame_bytes();
   // A file that is cut off keeps its length, so that parts before the end can be decoded.
   if (chunks.damage.empty() || chunks.promised > chunks.data.size())
@@ -37,8 +39,8 @@ FEEDLINE_INLINE std::size_t wav_file::read(float* to, std::size_t frames) {
   else if (bytes_ == 2)
     for (std::size_t i = 0; i < count; ++i)
       to[i] = static_cast<float>(load<std::int16_t>(from + 2 * i)) * 0x1p-15f;
-  else if (bytes_ == 3)
-    for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<float>(load_24(from + 3 * i)) * 0x1p-23f;
+  else if (bytes_ == 3 || is_low_)
+    for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<float>(load_24(from + bytes_ * i)) * 0x1p-23f;
   else
     for (std::size_t i = 0; i < count; ++i)
       to[i] = static_cast<float>(load<std::int32_t>(from + 4 * i)) * 0x1p-31f;
@@ -58,9 +60,16 @@ FEEDLINE_INLINE bool wav_file::read_format(sound_bytes chunk) noexcept {
     tag = little_endian(chunk, 24, 2);
   }
   is_float_ = facts_.has_floats = tag == floats;
-  bytes_ = bits / 8;
+  const bool is_padded = tag == integers && bits == 24 && little_endian(chunk, 12, 2) == 4 * facts_.channels;
+  bytes_ = is_padded ? 4 : bits / 8;
   return bits % 8 == 0 && (tag == integers ? bytes_ >= 1 && bytes_ <= 4 : is_float_ && bytes_ == 4) &&
          facts_.channels > 0 && facts_.rate > 0 && little_endian(chunk, 12, 2) == frame_bytes();
+}
+
+FEEDLINE_INLINE bool wav_file::has_24_low_bits() const noexcept {
+  for (std::size_t at = 3; at < data_.size(); at += 4)
+    if (data_[at] != std::byte() && data_[at] != std::byte{255}) return false;
+  return true;
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
