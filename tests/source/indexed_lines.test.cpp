@@ -172,6 +172,10 @@ TEST_CASE("a file whose lines have no position is one failure, and the others ar
       folder / "b is gzip data: read it with lines and lines_options::decompress", [&] { lines.at(2); }));
   CHECK(throws_saying<std::runtime_error>(folder / "c", [&] { lines.at(3); }));
   CHECK(lines.at(4) == "d1");
+  folder.write("b", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n");
+  folder.write("c", "");
+  CHECK(throws_saying<std::runtime_error>(folder / "b is a Git LFS pointer: fetch the file itself",
+                                          [&] { source_of({folder / "?"}).indexed().at(2); }));
   CHECK(throws_saying<std::runtime_error>("No such file", [&] { source_of({folder / "x"}).indexed(); }));
 }
 

@@ -121,6 +121,8 @@ TEST_CASE("a file that isn't text is a failure that says what it is, and the nex
   CHECK(refuses("PK\x03\x04", "zip data"));
   CHECK(refuses("\xff\xfex", "UTF-16 text"));
   CHECK(refuses("\xfe\xffx", "UTF-16 text"));
+  CHECK(refuses("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n",
+                "a Git LFS pointer: fetch the file itself with `git lfs pull`"));
   for (const char* text : {"BZh is text", "LZIP", "Rar!", "RIFF", "<html>", "\x1f", "GIF89a", "ID3"})
     CHECK(lines_of(std::string_view(text)) == texts{text});
 }

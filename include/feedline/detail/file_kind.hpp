@@ -15,6 +15,7 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 struct file_kind {
   std::string_view name{}; ///< "a PNG image", "gzip data"; empty if it is unknown
   bool is_compressed = false;
+  bool is_pointer = false; ///< it stands for another file, which isn't there
 };
 
 /// The kind of a file that begins with these bytes. The first 512 are enough.
@@ -71,7 +72,9 @@ inline file_kind kind_of_file(std::string_view begin) noexcept {
       {0, "\x93NUMPY", {"a NumPy file"}},
       {0, "%PDF", {"a PDF document"}},
       {257, "ustar", {"a TAR archive"}},
-      {0, "version https://git-lfs", {"a Git LFS pointer: fetch the file itself with `git lfs pull`"}},
+      {0,
+       "version https://git-lfs",
+       {"a Git LFS pointer: fetch the file itself with `git lfs pull`", false, true}},
   };
   for (const known_kind& k : kinds) {
     if (begin.size() >= k.offset && begin.substr(k.offset).starts_with(k.bytes)) return k.kind;

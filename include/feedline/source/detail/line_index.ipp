@@ -22,6 +22,7 @@ FEEDLINE_INLINE text_kind kind_of_text(const mapped_file& file) {
     throw std::runtime_error(readable(file.path()) +
                              " is UTF-16 text, which has no lines of bytes: convert it to UTF-8 first");
   const file_kind kind = kind_of_file(begin);
+  if (kind.is_pointer) throw std::runtime_error(readable(file.path()) + " is " + std::string(kind.name));
   if (kind.is_compressed) return {.compression = kind.name};
   return {.begin = begin.starts_with("\xef\xbb\xbf") ? 3u : 0u}; // a byte order mark of UTF-8
 }
