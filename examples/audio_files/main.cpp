@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -47,9 +48,11 @@ int main(int count, char** arguments) try {
       fl::batch_into<example>(64, make, fl::shapes{{{64, spectrogram.frames(length)}}}, fl::workers{2});
 
   const long batches = count > 2 ? std::stol(arguments[2]) : 20;
-  auto loader = pipeline.infinite({.on_error = fl::on_error::skip, .on_failure = [](const fl::failure& f) {
-                                     std::fprintf(stderr, "skipped: %s\n", to_string(f).c_str());
-                                   }});
+  std::set<std::string> skipped; // a file that can't be read fails in every epoch
+  const auto say = [&skipped](const fl::failure& f) {
+    if (skipped.insert(f.origin).second) std::fprintf(stderr, "skipped: %s\n", to_string(f).c_str());
+  };
+  auto loader = pipeline.infinite({.on_error = fl::on_error::skip, .on_failure = say});
   for (long i = 0; i < batches; ++i) {
     const auto batch = loader.next();
     if (!batch) break;
