@@ -334,6 +334,14 @@ TEST_CASE("damaged headers end an archive, and names are escaped in messages") {
 
   CHECK(feedline::detail::in_backticks("a\nb\x7f") == "`a\\x0ab\\x7f`");
   CHECK(feedline::detail::in_backticks(std::string(1000, 'a')) == "`" + std::string(300, 'a') + "…`");
+  const auto shown_with = [](const std::string& character) { // whose bytes lie around the 300th
+    return feedline::detail::in_backticks(std::string(299, 'a') + character + "z");
+  };
+  CHECK(shown_with("é") == "`" + std::string(299, 'a') + "…`");
+  CHECK(shown_with("€") == "`" + std::string(299, 'a') + "…`");
+  CHECK(shown_with("\xf0\x9f\x99\x82") == "`" + std::string(299, 'a') + "…`");
+  CHECK(shown_with("b") == "`" + std::string(299, 'a') + "b…`");
+  CHECK(feedline::detail::in_backticks(std::string(400, '\x80')) == "`" + std::string(297, '\x80') + "…`");
 }
 
 TEST_CASE("random damage never causes an access out of bounds or an endless loop") {

@@ -45,8 +45,15 @@ FEEDLINE_INLINE std::string readable(std::string_view text) {
 FEEDLINE_INLINE std::string in_backticks(std::string_view name) {
   constexpr std::size_t most = 300;
   std::string text(1, '`');
-  text += readable(name.substr(0, most));
+  text += readable(beginning_of(name, most));
   return text += name.size() > most ? "…`" : "`";
+}
+
+FEEDLINE_INLINE std::string_view beginning_of(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return text;
+  std::size_t end = most; // a character has at most three bytes after its first one
+  while (end > 0 && most - end < 3 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end);
 }
 
 FEEDLINE_INLINE std::string duration_text(std::chrono::nanoseconds time) {

@@ -4,6 +4,8 @@
 
 #include <charconv>
 
+#include <feedline/detail/readable_text.hpp>
+
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 template <class Number>
@@ -24,7 +26,7 @@ FEEDLINE_INLINE std::string number_text(long double number) { return shortest_te
 
 FEEDLINE_INLINE std::string quoted_text(std::string_view text) {
   constexpr std::size_t limit = 40;
-  return "\"" + std::string(text.substr(0, limit)) + (text.size() > limit ? "…\"" : "\"");
+  return "\"" + std::string(beginning_of(text, limit)) + (text.size() > limit ? "…\"" : "\"");
 }
 
 FEEDLINE_INLINE std::string fields_text(std::span<const std::string> values,
