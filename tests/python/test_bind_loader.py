@@ -212,10 +212,10 @@ def test_a_start_that_failed_is_made_up_for_by_the_next_one():
 def test_a_state_of_a_later_pass_continues_with_its_epochs():
     loader = fl.Numbers(50)
     list(loader)
-    iter(loader)
-    loader.next()
+    batches = iter(loader)
+    next(batches)
     state = loader.state_dict()
-    rest, after = flat(list(loader)), flat(list(loader))
+    rest, after = flat(list(batches)), flat(list(loader))
     resumed = fl.Numbers(50, resume=state)
     assert flat(list(resumed)) == rest and flat(list(resumed)) == after
 
@@ -234,6 +234,16 @@ def test_texts_may_have_any_bytes():
     with pytest.raises(fl.PipelineError) as error:
         list(fl.Numbers(2, fails_at=1, message=b"caf\xe9"))
     assert error.value.message == os.fsdecode(b"caf\xe9") and error.value.message in str(error.value)
+
+
+def test_the_texts_of_all_exceptions_may_have_any_bytes():
+    for kind, error in (("invalid_argument", ValueError), ("length_error", ValueError), ("out_of_range", IndexError),
+                        ("overflow_error", OverflowError), ("runtime_error", RuntimeError), ("system_error", OSError)):
+        with pytest.raises(error) as raised:
+            fl.refuse(kind, b"caf\xe9")
+        assert os.fsdecode(b"caf\xe9") in str(raised.value) and type(raised.value) is error
+        with pytest.raises(error, match="caf\u00e9"):
+            fl.refuse(kind, "caf\u00e9")
 
 
 def test_a_failure_can_be_sent_to_another_process():
@@ -285,6 +295,21 @@ def test_metrics_memory_and_repr():
     assert metrics["failures"] == [] and metrics["segments"][0]["throttled_fraction"] == 0
     assert loader.waiting_for().startswith("nothing: ")
     assert repr(loader) .startswith("<Numbers: finite, rank 0 of 1")
+
+
+def test_memory_is_known_before_a_start_and_after_the_end():
+    loader = fl.Numbers(10)
+    text = loader.memory()
+    assert "check" in text and "?" not in text and "total" in text
+    list(loader)
+    assert loader.memory() == text
+    loader.close()
+    assert loader.memory() == text
+    assert fl.Numbers(10, resume=loader.state_dict()).memory() == text
+    small = fl.Numbers(10, memory_budget=200_000)
+    assert len(list(small)) == 3
+    with pytest.raises(ValueError, match="memory_budget of 1.0 kB|memory_budget of"):
+        fl.Numbers(10, memory_budget=1000).memory()
 
 
 def test_next_may_time_out():
@@ -505,7 +530,7 @@ def test_a_context_manager_closes():
 
 def test_options_of_the_run_may_stand_among_the_parameters():
     signature = fl.Names.__init__.__doc__.splitlines()[0]
-    assert ("seed: Optional[int] = 5, as_numbers: bool = False, infinite: bool = True, *, epochs: int = 1, "
+    assert ("seed: Optional[int] = 5, as_numbers: bool = False, infinite: bool = True, *, epochs: Optional[int] = None, "
             "first_epoch: Optional[int] = None, rank: Optional[int] = None,") in signature
     assert signature.count("seed") == signature.count("infinite") == 1
     assert fl.Names(["a"], 3, True).next().tolist() == [3, 7]
@@ -751,9 +776,10 @@ def refuse(failure): signal.raise_signal(signal.SIGINT)
 loader = fl.Numbers(10, fails_at=3, on_error="skip", on_failure=refuse)
 seen = []
 try:
-    for batch in loader: seen += list(batch)
+    batches = iter(loader)
+    for batch in batches: seen += list(batch)
 except KeyboardInterrupt: print("interrupted")
-for batch in loader: pass
+for batch in batches: pass
 """)
     assert outcome.returncode == 0 and "interrupted\n" in outcome.stdout, outcome.stderr
 
@@ -886,14 +912,205 @@ def test_what_cannot_be_divided_is_dropped_repeated_or_kept():
         fl.Numbers(7, remainder="all")
 
 
-def test_after_a_break_a_pass_goes_on_unless_it_is_closed():
-    whole = [flat(list(loader)) for loader in [fl.Numbers(12)] for _ in range(3)]
+def passes(count, **options):
+    """The first passes of fl.Numbers(12), without an interruption."""
+    loader = fl.Numbers(12, **options)
+    return [flat(list(loader)) for _ in range(count)]
+
+
+def test_each_for_begins_a_pass_also_after_a_break():
+    whole = passes(5)
     loader = fl.Numbers(12)
-    seen = next(iter(loader)).tolist()
-    assert seen + flat(list(loader)) == whole[0]
+    assert next(iter(loader)).tolist() == whole[0][:4]
+    for count, batch in enumerate(loader):
+        assert batch.tolist() == whole[1][4 * count:4 * count + 4]
+        if count == 1:
+            break
+    assert flat(list(loader)) == whole[2]
     next(iter(loader))
     loader.close()
-    assert flat(list(loader)) == whole[2]
+    assert flat(list(loader)) == whole[4]
+
+
+def test_the_iterator_of_a_pass_goes_on_in_it():
+    whole = passes(2)
+    loader = fl.Numbers(12)
+    batches = iter(loader)
+    assert iter(batches) is batches
+    first = next(batches).tolist()
+    assert first + flat(list(batches)) == whole[0]
+    assert list(batches) == []
+    batches = iter(loader)
+    assert next(batches).tolist() + loader.next().tolist() + next(batches).tolist() == whole[1]
+    with pytest.raises(StopIteration):
+        loader.next()
+
+
+def test_a_pass_of_which_nothing_was_taken_is_the_next_one():
+    whole = passes(2)
+    loader = fl.Numbers(12)
+    state = loader.state_dict()
+    iter(loader)
+    loader.metrics()
+    assert flat(list(loader)) == whole[0]
+    assert flat(list(loader)) == whole[1]
+    loader.load_state_dict(state)
+    loader.state_dict()
+    iter(loader)
+    assert flat(list(loader)) == whole[0]
+
+
+def test_the_iterator_of_a_pass_that_was_broken_off_is_refused():
+    loader = fl.Numbers(12)
+    ended = iter(loader)
+    assert len(list(ended)) == 3
+    for begin in (iter, list, lambda l: l.load_state_dict(l.state_dict())):
+        early = iter(loader)
+        next(early)
+        begin(loader)
+        with pytest.raises(RuntimeError, match="begun another one"):
+            next(early)
+    with pytest.raises(RuntimeError, match="begun another one"):
+        list(zip(loader, loader))
+    assert list(ended) == []  # it had come to its end
+
+
+def test_an_infinite_loader_goes_on():
+    whole = flat([batch for batch, _ in zip(fl.Numbers(12, infinite=True), range(9))])
+    loader = fl.Numbers(12, infinite=True)
+    batches = iter(loader)
+    seen = [next(batches), next(iter(loader)), loader.next()]
+    for batch in loader:
+        seen.append(batch)
+        break
+    state = loader.state_dict()
+    seen += [next(batches) for _ in range(5)]
+    assert flat(seen) == whole
+    loader.load_state_dict(state)
+    assert flat([next(batches) for _ in range(5)]) == whole[16:]
+
+
+def test_a_pass_that_is_broken_off_leaves_no_memory_behind():
+    gc.collect()
+    before = fl.live_blocks()
+    loader = fl.Numbers(100)
+    for _ in range(5):
+        next(iter(loader))
+    loader.close()
+    gc.collect()
+    assert fl.live_blocks() == before
+
+
+def test_an_iterator_may_be_kept_by_what_its_loader_calls():
+    class User:
+        def __init__(self):
+            self.batches = iter(fl.Numbers(10, on_failure=self.notice))
+            next(self.batches)
+
+        def notice(self, what):
+            pass
+
+    user = User()
+    last = weakref.ref(user)
+    gc.collect()
+    assert len(next(user.batches)) == 4  # it keeps its loader
+    del user
+    gc.collect()
+    assert last() is None
+
+
+@pytest.mark.parametrize("options", [dict(), dict(epochs=2), dict(seed=5, first_epoch=3)])
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_state_of_the_end_of_a_pass_begins_the_next_one(options, before):
+    whole = passes(5, **options)
+    loader = fl.Numbers(12, **options)
+    for _ in range(before + 1):
+        list(loader)
+    states = [pickle.loads(pickle.dumps(loader.state_dict()))]
+    loader.close()
+    states.append(loader.state_dict())
+    for state in states:
+        resumed = fl.Numbers(12, resume=state, **options)
+        assert [flat(list(resumed)) for _ in range(2)] == whole[before + 1:before + 3]
+        for use in (iter, fl.Numbers.state_dict, lambda l: None):
+            other = fl.Numbers(12, **options)
+            next(iter(other))
+            other.load_state_dict(state)
+            use(other)
+            states_of_other = other.state_dict()  # between two passes
+            assert [flat(list(other)) for _ in range(2)] == whole[before + 1:before + 3]
+            other.load_state_dict(states_of_other)
+            assert other.next().tolist() == whole[before + 1][:4]
+            assert flat(list(other)) == whole[before + 2]
+
+
+def test_a_state_of_the_last_batch_continues_a_pass_of_which_nothing_is_left():
+    whole = passes(2)
+    loader = fl.Numbers(12)
+    for _ in loader:
+        state = loader.state_dict()
+    resumed = fl.Numbers(12, resume=state)
+    assert list(resumed) == [] and flat(list(resumed)) == whole[1]
+    loader.load_state_dict({key: state[key] for key in ("feedline", "passes")})  # as earlier versions saved it
+    assert list(loader) == [] and flat(list(loader)) == whole[1]
+
+
+def test_a_state_of_the_end_of_a_pass_that_was_stopped_continues_it():
+    whole = passes(2)
+    loader = fl.Numbers(12)
+    batches = iter(loader)
+    first = next(batches).tolist()
+    for end in (loader.stop, loader.close):
+        end()
+        assert list(batches) == []
+        state = loader.state_dict()
+        resumed = fl.Numbers(12, resume=state)
+        assert first + flat(list(resumed)) == whole[0] and flat(list(resumed)) == whole[1]
+
+
+def test_a_state_of_the_end_after_a_drain_begins_the_next_pass():
+    whole = passes(2)
+    loader = fl.Numbers(12)
+    batches = iter(loader)
+    seen = [next(batches)]
+    wait_until_ready(loader, 2)
+    loader.close(drain=True)
+    seen += batches
+    resumed = fl.Numbers(12, resume=loader.state_dict())
+    rest = flat(list(resumed))
+    if flat(seen) == whole[0]:  # the drain may or may not have seen the end
+        assert rest in ([], whole[1])
+    else:
+        assert flat(seen) + rest == whole[0]
+
+
+def test_a_state_of_the_end_of_a_pass_of_another_run_is_refused():
+    loader = fl.Numbers(12, seed=5)
+    list(loader)
+    with pytest.raises(ValueError, match="seed"):
+        next(fl.Numbers(12, seed=7, resume=loader.state_dict()))
+    with pytest.raises(ValueError, match="resume"):
+        next(fl.Numbers(12, batch_size=3, resume=loader.state_dict()))
+
+
+def test_a_start_between_two_passes_that_failed_is_made_up_for_by_the_next_one():
+    loader = fl.Gated(20)
+    list(loader)
+    resumed = fl.Gated(20, resume=loader.state_dict())
+    fl.set_gate(fl.Gate.broken)
+    with pytest.raises(RuntimeError, match="gate is broken"):
+        next(resumed)
+    fl.set_gate(fl.Gate.open)
+    assert flat(list(resumed)) == list(range(20)) == flat(list(resumed))
+
+
+def test_a_number_of_epochs_needs_a_finite_run():
+    for name in ("epochs", "first_epoch"):
+        with pytest.raises(ValueError, match=f"^{name} is for a finite run, but infinite is True"):
+            fl.Numbers(10, infinite=True, **{name: 1})
+        with pytest.raises(ValueError, match=name):
+            fl.Names(["a"], **{name: 1})
+        assert len(list(fl.Names(["a"], infinite=False, **{name: 1}))) == 1
 
 
 def test_passes_after_a_resumed_one_go_on_with_its_seed_and_epochs():
@@ -925,9 +1142,10 @@ def test_the_bytes_of_a_checkpoint_are_a_state():
     resumed = fl.Numbers(50, infinite=True, resume=loader.state_dict()["feedline"])
     assert resumed.next().tolist() == loader.next().tolist()
     finite = fl.Numbers(50)
-    first = next(finite).tolist()
+    batches = iter(finite)
+    first = next(batches).tolist()
     state = finite.state_dict()["feedline"]
-    rest = flat(list(finite))
+    rest = flat(list(batches))
     list(finite)
     finite.load_state_dict(state)
     assert flat(list(finite)) == rest and len(first) == 4
@@ -990,7 +1208,7 @@ def test_stubs_have_each_member_with_its_text(tmp_path):
     stub = tmp_path / "feedline_test_module.pyi"
     subprocess.run([sys.executable, os.environ["FEEDLINE_STUBS"], fl.__file__, str(stub)], check=True)
     tree = ast.parse(stub.read_text())
-    classes = [name for name, value in vars(fl).items() if isinstance(value, type)]
+    classes = [name for name, value in vars(fl).items() if isinstance(value, type) and not name.startswith("_")]
     assert set(classes) <= {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     for name in ("Numbers", "Examples", "Oddities", "Bfloat16Tensor"):
         cls = getattr(fl, name)
@@ -1007,7 +1225,11 @@ def test_stubs_have_each_member_with_its_text(tmp_path):
     assert [a.arg for a in numbers["__init__"][2].args.args] == ["self", "count", "batch_size", "fails_at", "message", "waits"]
     assert "seed" in [a.arg for a in numbers["__init__"][2].args.kwonlyargs]
     assert numbers["__next__"][1] == numbers["next"][1] == "numpy.typing.NDArray[numpy.int32]"
+    assert numbers["__iter__"][1] == "Iterator[numpy.typing.NDArray[numpy.int32]]"
     assert members(tree, "Oddities")[1]["__next__"][1] == "List[Any]"
+    scaled = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "scaled")
+    assert ast.unparse(scaled.args) == "by: Sequence[float], counts: Optional[Sequence[int]]=None"
+    assert ast.unparse(scaled.returns) == "List[float]"
     assert members(tree, "Examples")[1]["__next__"][1] == "Any"
     assert "pixels: numpy.typing.NDArray[numpy.float32], name: List[bytes]" in fl.Examples.__doc__
     assert {ast.unparse(node) for node in members(tree, "PipelineError")[0].body[1:]} == {
@@ -1029,8 +1251,11 @@ except fl.PipelineError as error:
     print(error.stage.upper())
 fl.Numbers(3, sed=1)  # line 10
 fl.Numbers(3).next().no_member
+next(iter(fl.Numbers(3))).no_member
+fl.scaled((0.0, 1.0), counts=[1])
+fl.scaled(by=[0.0, 1.0], counts=(1, 2))
 """)
     mypy = ["mypy", "--strict", "--cache-dir", "cache", "--python-executable", sys.executable, "feedline_test_module.pyi", "user.py"]
     checked = subprocess.run(mypy, cwd=tmp_path, env=dict(os.environ, LD_PRELOAD=""), capture_output=True, text=True)
     errors = [line.split(" ")[0] for line in checked.stdout.splitlines() if ": error: " in line]
-    assert errors == ["user.py:10:", "user.py:11:"], checked.stdout
+    assert errors == ["user.py:10:", "user.py:11:", "user.py:12:"], checked.stdout

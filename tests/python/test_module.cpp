@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <system_error>
 #include <tuple>
 #include <utility>
 #include <variant>
@@ -335,6 +336,23 @@ PYBIND11_MODULE(feedline_test_module, m) {
       py::arg("count"), py::arg("f"));
   fl::python::bind_loader(m, "Evens", &evens, py::arg("count"), py::doc("Even numbers."));
   fl::python::bind_loader(m, "Odds", &odds, py::arg("count"));
+
+  m.def("refuse", [](const std::string& kind, const std::string& message) {
+    if (kind == "invalid_argument") throw std::invalid_argument(message);
+    if (kind == "length_error") throw std::length_error(message);
+    if (kind == "out_of_range") throw std::out_of_range(message);
+    if (kind == "overflow_error") throw std::overflow_error(message);
+    if (kind == "system_error") throw std::system_error(std::make_error_code(std::errc::io_error), message);
+    throw std::runtime_error(message);
+  });
+  m.def(
+      "scaled",
+      [](const std::array<double, 2>& by, const std::optional<std::vector<int>>& counts) {
+        std::vector<double> all;
+        for (const int count : counts.value_or(std::vector<int>())) all.push_back(by[0] * count);
+        return all;
+      },
+      py::arg("by"), py::arg("counts") = py::none());
 
   py::enum_<gate::state>(m, "Gate")
       .value("open", gate::open)

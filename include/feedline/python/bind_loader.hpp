@@ -43,9 +43,10 @@ namespace feedline::inline FEEDLINE_ABI::python {
 ///   as an object for torch.from_dlpack. Texts arrive as bytes, columns of lists with `values` and `offsets`, padded ones with
 ///   `values`, `lengths` and, if asked for, `mask`, optional ones with `values` and `mask`, a variant as what it holds, and a
 ///   class as the tuple of references that its function fields() returns.
-/// - `for batch in loader` is one pass; another `for` begins the next one, with the next epochs. next(timeout) raises
-///   TimeoutError, and StopIteration at the end.
+/// - `for batch in loader` is one pass; each `for` begins the next one, with the next epochs, also if the last one was broken off.
+///   An infinite run goes on. next(timeout) goes on in the current pass; it raises TimeoutError, and StopIteration at the end.
 /// - state_dict() and load_state_dict() save and restore the position behind the last batch; `resume=` takes such a state too.
+///   The next `for` then continues that pass, or begins the next one if `for` had come to its end.
 /// - metrics(), waiting_for(), failures(), memory(), stop(), close() and `with`; len(loader) where the number of batches is
 ///   known. close(drain=True) ends a run, but still yields the items that are ready.
 /// - A sample that fails raises PipelineError, with the attributes stage, sample, epoch, origin and message.
@@ -78,11 +79,10 @@ auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&
       "Refuses pickle and copy.");
   c.def(
       "__iter__",
-      [](bound& self) -> bound& {
-        self.begin();
-        return self;
+      [](const py::object& self) {
+        return detail::python_iterator<shown>(py::cast(detail::pass_iterator(self, self.cast<bound&>())));
       },
-      "Begins the next pass if the last one has ended.");
+      "Begins the next pass, also if the last one was broken off; an infinite run goes on.");
   c.def(
       "__next__", [](bound& self) { return object(self.next({})); }, "The next item.");
   c.def("__len__", &bound::size, "The number of items in a pass. Raises TypeError where it isn't known.");

@@ -69,13 +69,13 @@ struct infinite {
   bool value = false;                             ///< what Python gave, or the default
 };
 
-/// The passes over the data of a finite run.
+/// The passes over the data of a finite run. With an infinite one it is an error.
 struct epochs {
   static constexpr const char* name = "epochs"; ///< in Python
-  std::uint32_t value = 1;                      ///< what Python gave, or the default
+  std::optional<std::uint32_t> value{};         ///< what Python gave, or the default; none: 1
 };
 
-/// The number of the first epoch.
+/// The number of the first epoch of a finite run. With an infinite one it is an error.
 struct first_epoch {
   static constexpr const char* name = "first_epoch"; ///< in Python
   std::optional<std::uint32_t> value{};              ///< what Python gave, or the default

@@ -42,6 +42,7 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 struct python_options {
   finite_options run;                                 // for both modes
   std::uint32_t passes = 0;                           // that were begun before the one to resume
+  bool resumes_at_end = false;                        // that one has ended: the next one begins
   std::vector<std::shared_ptr<py::object>> functions; // which options call
   bool infinite = false;
   field_container fields = field_container::dict;
@@ -82,7 +83,7 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
   void close() {
     stop();
     const inside here(*this);
-    ready_.clear();
+    drop_ready();
     finish(here);
   }
 
@@ -107,18 +108,27 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     run.request_stop();
   }
 
-  /// Begins the next pass if the last one has ended.
-  void begin() {
+  /// Begins the next pass, and returns its number for next(). An infinite run goes on, and so does a pass of which nothing was
+  /// taken yet or of which drain() has kept items.
+  std::uint64_t begin() {
     const inside here(*this);
     if (is_draining_) keep_ready(here);
-    if (is_running() || !ready_.empty()) return;
-    start(here);
+    const bool runs = has_begun_ && is_running();
+    if (ready_.empty() && !(runs && (options_.infinite || !is_taken_from_))) {
+      if (runs) abandon();
+      start(here);
+    }
+    return ++begins_;
   }
 
-  /// The next item. Throws StopIteration at the end, and TimeoutError.
-  py::object next(std::optional<double> timeout) {
+  /// The next item. Throws StopIteration at the end, TimeoutError, and an error if another pass than `of` was begun since.
+  py::object next(std::optional<double> timeout, std::optional<std::uint64_t> of = {}) {
     const inside here(*this);
     if (timeout && std::isnan(*timeout)) throw py::value_error("timeout isn't a number");
+    if (of && *of != begins_ && !options_.infinite)
+      throw std::runtime_error(
+          "this iterator's pass was broken off, as another `for`, iter() or load_state_dict() of its loader "
+          "has begun another one: a finite loader yields one pass at a time");
     if (!has_begun_) start(here);
     py::object item;
     bool is_over = false;
@@ -138,8 +148,14 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
         if (item || !is_draining_) return item || is_over;
       }
     });
-    if (item) return item;
-    if (is_in_time) throw py::stop_iteration();
+    if (item) {
+      is_taken_from_ = true;
+      return item;
+    }
+    if (is_in_time) {
+      has_ended_ = has_ended_ || (!ended_ && run()->state() == run_state::finished) || ends_after_ready_;
+      throw py::stop_iteration();
+    }
     PyErr_SetString(PyExc_TimeoutError, "no batch was ready in time");
     throw py::error_already_set();
   }
@@ -157,16 +173,18 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     py::dict state;
     state["feedline"] = py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     state["passes"] = options_.passes - 1;
+    state["ended"] = has_ended_;
     return state;
   }
 
   void load_state_dict(const py::object& state) {
     const inside here(*this);
     resume_from(options_, state);
-    ready_.clear();
+    drop_ready();
     ended_.reset();
     end();
     has_begun_ = is_draining_ = false;
+    ++begins_;
   }
 
   /// Sets where to continue: a dict that state_dict() returned, or the bytes of a checkpoint of a program in C++.
@@ -174,6 +192,7 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     if (py::isinstance<py::bytes>(state)) {
       options.run.resume = checkpoint_of(state);
       options.passes = 0;
+      options.resumes_at_end = false;
       return;
     }
     if (!py::isinstance<py::dict>(state))
@@ -186,6 +205,7 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
       throw py::value_error("this dict isn't one that state_dict() of a feedline loader returned");
     options.run.resume = checkpoint_of(bytes);
     options.passes = passes;
+    options.resumes_at_end = part("ended").is(py::bool_(true));
   }
 
   std::size_t size() {
@@ -229,9 +249,14 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     return of_run<std::string>([](run_handle& run) { return run.waiting_for(); });
   }
 
+  /// Before a start that of the run to come.
   memory_plan memory() const {
     check_process();
-    return run()->memory();
+    if (has_begun_ && !ended_) return run()->memory();
+    finite_options o = options_.run;
+    o.resume.reset();
+    const py::gil_scoped_release unlocked; // callbacks in `o` take it when they go
+    return memory_of(std::move(o));
   }
 
   /// For Python's garbage collector: visits the functions of Python's that the loader refers to.
@@ -259,9 +284,8 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
         const py::gil_scoped_release unlocked;
         while (loader->is_inside_.exchange(true)) loader->is_inside_.wait(true);
       }
-      if (loader->has_begun_ && !loader->ended_)
-        loader->ended_ = ended_run{loader->metrics_so_far(), loader->run()->failures(), std::nullopt};
-      loader->end();
+      if (loader->has_begun_ && !loader->ended_) loader->abandon();
+      else loader->end();
       loader->is_inside_ = false;
       loader->is_inside_.notify_all();
     }
@@ -323,6 +347,7 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
   virtual std::shared_ptr<run_handle> run() const = 0; // never null
   virtual py::object next_for(std::chrono::nanoseconds longest, bool& is_over) = 0;
   virtual std::optional<std::uint64_t> items_in_epoch(const finite_options& o) const = 0;
+  virtual memory_plan memory_of(const finite_options& o) const = 0;
 
  private:
   // One thread at a time.
@@ -407,30 +432,39 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
 
   void start(const inside&) {
     if (is_over_) throw std::runtime_error("the interpreter is ending: no loader can start");
-    finite_options o = options_.run;
-    if (o.resume) { // the passes after the resumed one go on with its seed and epochs
-      const std::uint64_t before = std::uint64_t{options_.passes} * o.epochs;
-      const auto first = o.resume->state().run.first_epoch;
-      resumed_seed_ = o.resume->seed();
+    if (const std::optional<checkpoint>& state = options_.run.resume) {
+      // The passes after the resumed one go on with its seed and epochs.
+      const std::uint64_t before = std::uint64_t{options_.passes} * options_.run.epochs;
+      const auto first = state->state().run.first_epoch;
+      resumed_seed_ = state->seed();
       resumed_epoch_ = first && *first >= before ? std::optional(static_cast<std::uint32_t>(*first - before))
                                                  : std::nullopt;
     }
+    std::uint32_t pass = options_.passes;
+    start_pass(pass, options_.run.resume);
+    if (options_.resumes_at_end) start_pass(++pass, {}); // the run before it has checked the state
+    ended_.reset();
+    options_.run.resume.reset(); // not before: after a start that failed, the next one resumes
+    options_.passes = pass + 1;
+    options_.resumes_at_end = false;
+    has_begun_ = true;
+    is_taken_from_ = has_ended_ = ends_after_ready_ = false;
+  }
+
+  void start_pass(std::uint32_t pass, const std::optional<checkpoint>& resume) {
+    finite_options o = options_.run;
+    o.resume = resume;
     if (!o.seed) o.seed = resumed_seed_;
     if (!o.first_epoch) o.first_epoch = resumed_epoch_;
     // A further pass goes on with the epochs.
-    if (options_.passes > 0 && !options_.infinite) {
-      const std::uint64_t first =
-          o.first_epoch.value_or(0) + std::uint64_t{options_.passes} * std::uint64_t{o.epochs};
+    if (pass > 0 && !options_.infinite) {
+      const std::uint64_t first = o.first_epoch.value_or(0) + std::uint64_t{pass} * std::uint64_t{o.epochs};
       o.first_epoch = static_cast<std::uint32_t>(
           std::min<std::uint64_t>(first, std::numeric_limits<std::uint32_t>::max())); // which a run refuses
     }
     stopping_ = std::stop_source();
     o.stop = stopping_.get_token();
     make_run(o, stopping_);
-    ended_.reset();
-    options_.run.resume.reset(); // not before: after a start that failed, the next one resumes
-    ++options_.passes;
-    has_begun_ = true;
   }
 
   bool is_running() const { return run()->state() == run_state::running; }
@@ -464,6 +498,12 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     end();
   }
 
+  // The same for a pass that is broken off: nobody asks for its position.
+  void abandon() {
+    ended_ = ended_run{metrics_so_far(), run()->failures(), std::nullopt};
+    end();
+  }
+
   // Takes what is ready, not more than fits into the last queue, which may be filled meanwhile; then ends the run.
   void keep_ready(const inside& here) {
     is_draining_ = false;
@@ -477,6 +517,7 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
           if (!item) break;
           ready_.push_back({std::move(item), nullptr, position()});
         }
+        ends_after_ready_ = run()->state() == run_state::finished;
       } catch (...) {
         ready_.push_back({py::object(), std::current_exception(), position()});
       }
@@ -485,9 +526,14 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     if (ended_) ended_->position = delivered;
   }
 
+  void drop_ready() {
+    ready_.clear();
+    ends_after_ready_ = false;
+  }
+
   py::object next_ready() {
     if (stopping_.stop_requested()) {
-      ready_.clear();
+      drop_ready();
       throw py::stop_iteration();
     }
     const ready_item next = std::move(ready_.front());
@@ -503,13 +549,49 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
   std::optional<std::uint64_t> resumed_seed_;  // of the last state
   std::optional<std::uint32_t> resumed_epoch_; // its first one
   std::stop_source stopping_;                  // of the current run
+  std::uint64_t begins_ = 0;                   // counts begin() and loaded states
   bool has_begun_ = false;
+  bool is_taken_from_ = false;     // the current pass has yielded an item,
+  bool has_ended_ = false;         // or its end,
+  bool ends_after_ready_ = false;  // or will when `ready_` is empty
   std::optional<ended_run> ended_; // none: its run goes on, or ended by itself
   std::deque<ready_item> ready_;   // of a run that drain() has ended
   std::atomic<bool> is_inside_{false};
   std::atomic<bool> is_waiting_{false};  // the thread inside has found nothing ready
   std::atomic<bool> is_draining_{false}; // drain() was called
   const ::pid_t pid_ = ::getpid();
+};
+
+/// The items of one pass, for one `for`.
+class [[gnu::visibility("hidden")]] pass_iterator {
+ public:
+  pass_iterator(py::object owner, python_loader& loader)
+      : owner_(std::move(owner)), loader_(&loader), pass_(loader.begin()) {}
+
+  py::object next() {
+    if (loader_ == nullptr) throw py::stop_iteration();
+    try {
+      return loader_->next({}, pass_);
+    } catch (const py::stop_iteration&) {
+      loader_ = nullptr; // also when another pass has begun
+      throw;
+    }
+  }
+
+  int traverse(visitproc visit, void* arg) const {
+    Py_VISIT(owner_.ptr());
+    return 0;
+  }
+
+  void clear() {
+    loader_ = nullptr;
+    owner_ = py::none();
+  }
+
+ private:
+  py::object owner_;      // keeps the loader alive
+  python_loader* loader_; // null after the end
+  std::uint64_t pass_;
 };
 
 template <class Item>
@@ -580,6 +662,8 @@ class [[gnu::visibility("hidden")]] bound_loader : public python_loader {
   std::optional<std::uint64_t> items_in_epoch(const finite_options& o) const override {
     return pipeline_.size(o);
   }
+
+  memory_plan memory_of(const finite_options& o) const override { return pipeline_.memory(as_infinite(o)); }
 
   any_pipeline<Item> pipeline_;
   std::shared_ptr<any_loader<Item>> run_ = std::make_shared<any_loader<Item>>(); // never null

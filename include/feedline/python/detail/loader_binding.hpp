@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <tuple>
 #include <type_traits>
@@ -129,6 +130,27 @@ inline void raise(const py::handle& type, const pipeline_error& error) {
   PyErr_SetObject(type.ptr(), raised.ptr());
 }
 
+/// pybind11 shows exceptions whose texts are UTF-8.
+inline bool is_utf8(std::string_view text) {
+  const auto decoded = py::reinterpret_steal<py::object>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "strict"));
+  PyErr_Clear();
+  return static_cast<bool>(decoded);
+}
+
+/// The exception that pybind11 makes of one in C++.
+inline PyObject* type_of(const std::exception& error) {
+  const auto is = [&]<class Type>(std::type_identity<Type>) {
+    return dynamic_cast<const Type*>(&error) != nullptr;
+  };
+  if (is(std::type_identity<std::invalid_argument>()) || is(std::type_identity<std::domain_error>()) ||
+      is(std::type_identity<std::length_error>()) || is(std::type_identity<std::range_error>()))
+    return PyExc_ValueError;
+  if (is(std::type_identity<std::out_of_range>())) return PyExc_IndexError;
+  if (is(std::type_identity<std::overflow_error>())) return PyExc_OverflowError;
+  return PyExc_RuntimeError;
+}
+
 /// The members of a PipelineError and of an element of failures(), with their types.
 inline py::dict members_of_failure() {
   return py::dict(py::arg("stage") = "str", py::arg("sample") = "Optional[int]", py::arg("epoch") = "int",
@@ -140,36 +162,7 @@ inline void check_interpreter() {
     throw py::import_error("feedline's loaders work in the main interpreter only, not in subinterpreters");
 }
 
-/// What every module with loaders has, once.
-[[gnu::visibility("hidden")]] inline void prepare(py::module_& m) {
-  if (py::hasattr(m, "PipelineError")) return;
-  check_interpreter();
-  static PyObject* error_type = nullptr; // never destroyed
-  const py::dict members;
-  members["__annotations__"] = members_of_failure();
-  error_type = PyErr_NewExceptionWithDoc(
-      (m.attr("__name__").cast<std::string>() + ".PipelineError").c_str(),
-      "A sample failed, or a stage for one. `sample` is its index; `origin` names its file, member or line.",
-      PyExc_RuntimeError, members.ptr());
-  m.attr("PipelineError") = py::handle(error_type);
-  py::register_local_exception_translator([](std::exception_ptr thrown) {
-    try {
-      if (thrown) std::rethrow_exception(thrown);
-    } catch (const pipeline_error& error) {
-      raise(error_type, error);
-    } catch (const std::system_error& error) {
-      if (error.code().category() != std::generic_category() &&
-          error.code().category() != std::system_category())
-        throw;
-      PyErr_SetObject(PyExc_OSError, py::make_tuple(error.code().value(), text_of(error.what())).ptr());
-    }
-  });
-  bind_bfloat16_tensor(m);
-  // Threads must not outlive the interpreter.
-  py::module_::import("atexit").attr("register")(py::cpp_function(&python_loader::close_all));
-}
-
-/// Lets Python's garbage collector see the functions that a loader refers to, which often refer to it.
+/// Lets Python's garbage collector see the objects that a loader refers to, which often refer to it.
 template <class Class>
 py::custom_type_setup collected() {
   return py::custom_type_setup([](PyHeapTypeObject* heap) {
@@ -195,6 +188,43 @@ py::custom_type_setup collected() {
       py::detail::pybind11_object_dealloc(self);
     };
   });
+}
+
+/// What every module with loaders has, once.
+[[gnu::visibility("hidden")]] inline void prepare(py::module_& m) {
+  if (py::hasattr(m, "PipelineError")) return;
+  check_interpreter();
+  static PyObject* error_type = nullptr; // never destroyed
+  const py::dict members;
+  members["__annotations__"] = members_of_failure();
+  error_type = PyErr_NewExceptionWithDoc(
+      (m.attr("__name__").cast<std::string>() + ".PipelineError").c_str(),
+      "A sample failed, or a stage for one. `sample` is its index; `origin` names its file, member or line.",
+      PyExc_RuntimeError, members.ptr());
+  m.attr("PipelineError") = py::handle(error_type);
+  py::register_local_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const pipeline_error& error) {
+      raise(error_type, error);
+    } catch (const std::system_error& error) {
+      if (error.code().category() != std::generic_category() &&
+          error.code().category() != std::system_category())
+        throw;
+      PyErr_SetObject(PyExc_OSError, py::make_tuple(error.code().value(), text_of(error.what())).ptr());
+    } catch (const py::error_already_set&) {
+      throw;
+    } catch (const std::exception& error) {
+      if (is_utf8(error.what())) throw; // pybind11 can show it
+      PyErr_SetObject(type_of(error), text_of(error.what()).ptr());
+    }
+  });
+  bind_bfloat16_tensor(m);
+  py::class_<pass_iterator>(m, "_Pass", py::module_local(), collected<pass_iterator>())
+      .def("__iter__", [](const py::object& self) { return self; })
+      .def("__next__", &pass_iterator::next);
+  // Threads must not outlive the interpreter.
+  py::module_::import("atexit").attr("register")(py::cpp_function(&python_loader::close_all));
 }
 
 inline field_container field_container_of(const std::string& name) {
@@ -244,14 +274,14 @@ class [[gnu::visibility("hidden")]] class_of : public bound_loader<Item> {
 /// What the constructor's arguments say about the run.
 struct chosen_run {
   python_options options;
-  std::optional<std::uint32_t> rank, world_size;
+  std::optional<std::uint32_t> epochs, rank, world_size;
   feedline::remainder remainder = feedline::remainder::drop;
   bool by_sample = false;
 };
 
 inline void choose(chosen_run& to, const python::option::infinite& o) { to.options.infinite = o.value; }
 
-inline void choose(chosen_run& to, const python::option::epochs& o) { to.options.run.epochs = o.value; }
+inline void choose(chosen_run& to, const python::option::epochs& o) { to.epochs = o.value; }
 
 inline void choose(chosen_run& to, const python::option::first_epoch& o) {
   to.options.run.first_epoch = o.value;
@@ -324,6 +354,22 @@ inline void choose(chosen_run& to, const python::option::fields& o) {
 template <class T>
 void choose(chosen_run&, const T&) {} // an argument of `make` alone
 
+/// What follows from several options together.
+inline void complete(chosen_run& chosen) {
+  finite_options& run = chosen.options.run;
+  if (chosen.options.infinite && (chosen.epochs || run.first_epoch))
+    throw py::value_error(std::string(chosen.epochs ? "epochs" : "first_epoch") +
+                          " is for a finite run, but infinite is True: say infinite=False, or leave it out");
+  run.epochs = chosen.epochs.value_or(1);
+  if (chosen.rank.has_value() != chosen.world_size.has_value())
+    throw py::value_error("rank and world_size belong together");
+  run.rank = chosen.rank ? feedline::rank{*chosen.rank, *chosen.world_size}
+                         : feedline::rank::from_environment(run.on_notice);
+  run.rank.remainder = chosen.remainder;
+  run.rank.by_sample = chosen.by_sample;
+  run.rank.check();
+}
+
 template <class Item>
 struct python_check;
 
@@ -353,7 +399,7 @@ std::string class_doc(const Extra&... extra) {
 
 inline constexpr const char* constructor_doc =
     "By keyword:\n"
-    "- infinite: whether the loader goes on for ever; otherwise a pass has `epochs` epochs, from "
+    "- infinite: whether the loader goes on for ever; otherwise a pass has `epochs` epochs (1), from "
     "`first_epoch` on\n"
     "- seed: keys every random decision\n"
     "- rank, world_size: this process's share of the data; by default from the launcher's environment\n"
@@ -402,14 +448,7 @@ void define_constructor_with(const std::tuple<Option...>*, py::class_<Class, Hol
           chosen_run chosen;
           (choose(chosen, arguments), ...);
           (choose(chosen, options), ...);
-          if (chosen.rank.has_value() != chosen.world_size.has_value())
-            throw py::value_error("rank and world_size belong together");
-          feedline::rank& rank = chosen.options.run.rank;
-          rank = chosen.rank ? feedline::rank{*chosen.rank, *chosen.world_size}
-                             : feedline::rank::from_environment(chosen.options.run.on_notice);
-          rank.remainder = chosen.remainder;
-          rank.by_sample = chosen.by_sample;
-          rank.check();
+          complete(chosen);
           std::optional<py::gil_scoped_release> unlocked;
           if constexpr (!(has_python_objects<std::remove_cvref_t<Argument>> || ...)) unlocked.emplace();
           auto pipeline = as_any_pipeline(make(std::forward<Argument>(arguments)...));

@@ -167,6 +167,12 @@ struct python_object : py::object {
   python_object(py::object made) : py::object(std::move(made)) {}
 };
 
+/// A Python iterator over such objects.
+template <class Item>
+struct python_iterator : py::object {
+  python_iterator(py::object made) : py::object(std::move(made)) {}
+};
+
 /// How the fields of a struct arrive in Python.
 enum class field_container { dict, named_tuple, tuple };
 
@@ -330,4 +336,10 @@ py::object as_python(Item item, field_container fields) {
 template <class Item>
 struct pybind11::detail::handle_type_name<feedline::detail::python_object<Item>> {
   static constexpr auto name = feedline::detail::python_type<Item>::name;
+};
+
+template <class Item>
+struct pybind11::detail::handle_type_name<feedline::detail::python_iterator<Item>> {
+  static constexpr auto name =
+      const_name("Iterator[") + feedline::detail::python_type<Item>::name + const_name("]");
 };
