@@ -44,6 +44,9 @@ struct chunk {
   bool is_compressed() const { return name.ends_with(".gz"); }
 };
 
+inline constexpr std::size_t max_chunk_bytes = std::size_t{128}
+                                               << 20; ///< more than the longest possible game
+
 /// The content of a chunk.
 struct game {
   std::string name; ///< of the chunk
@@ -80,6 +83,9 @@ inline record_layout layout_of(std::uint32_t version) {
                                            " can't be read: only versions 4 to 7 are supported");
   }
 }
+
+/// Of a game: its positions take more than in the smallest records if most moves are legal.
+inline constexpr std::size_t max_game_bytes = max_chunk_bytes / 8292 * packed_position::max_bytes;
 
 namespace detail {
 
@@ -256,13 +262,12 @@ inline std::vector<packed_position> read_records(std::span<const std::byte> reco
 /// Returns the records of a chunk, decompressed if necessary, as a view of the chunk or of this thread's memory. It is
 /// valid until the next call in this thread. Throws chunk_error.
 inline std::span<const std::byte> records_of(const chunk& c) {
-  constexpr std::size_t max_bytes = std::size_t{128} << 20; // more than the longest possible game
   const std::span<const std::byte> bytes = c.bytes;
   if (!c.is_compressed()) return bytes;
   if (bytes.size() < 2 || bytes[0] != std::byte{0x1f} || bytes[1] != std::byte{0x8b})
     throw chunk_error("not gzip", "it is not a gzip file");
   try {
-    return feedline::gunzip_view(bytes, {.max_output_bytes = max_bytes});
+    return feedline::gunzip_view(bytes, {.max_output_bytes = max_chunk_bytes});
   } catch (const feedline::gzip_error& error) {
     const bool is_large = std::string_view(error.what()).find("larger than") != std::string_view::npos;
     throw chunk_error(is_large ? "too large" : "damaged gzip", error.what());

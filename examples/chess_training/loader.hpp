@@ -17,6 +17,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -44,22 +45,36 @@ struct loader_options {
   rescorer rescore{}; ///< none: games are not changed
 };
 
+/// Adds the chunks and archives of a folder and of those in it. What another program deletes meanwhile is left out.
+inline void add_files(std::vector<std::string>& files, const std::filesystem::path& folder) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code gone; // then it is neither
+    const std::string file = entry->path().string();
+    const bool is_hidden = entry->path().filename().string().starts_with('.'); // as macOS's `._game.gz`
+    if (entry->is_directory(gone) && !entry->is_symlink(gone)) add_files(files, entry->path());
+    else if (entry->is_regular_file(gone) && !is_hidden && (file.ends_with(".gz") || file.ends_with(".tar")))
+      files.push_back(file);
+  }
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
+    throw std::filesystem::filesystem_error("can't look for games", folder, error);
+}
+
 /// File path provider: the chunks and archives in folders at any depth, sorted; files are kept in their order. Throws
-/// std::runtime_error if there are none.
+/// std::system_error for a name that doesn't exist and a folder that can't be read, and std::runtime_error if there are no files.
 inline std::vector<std::string> find_files(const std::vector<std::string>& games) {
   std::vector<std::string> files;
   for (const std::string& name : games) {
-    if (!std::filesystem::is_directory(name)) {
+    const std::filesystem::file_status found = std::filesystem::status(name);
+    if (!std::filesystem::exists(found))
+      throw std::system_error(std::make_error_code(std::errc::no_such_file_or_directory), "games: " + name);
+    if (!std::filesystem::is_directory(found)) {
       files.push_back(name);
       continue;
     }
     const std::size_t before = files.size();
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(name)) {
-      const std::string file = entry.path().string();
-      const bool is_hidden = entry.path().filename().string().starts_with('.'); // as macOS's `._game.gz`
-      if (entry.is_regular_file() && !is_hidden && (file.ends_with(".gz") || file.ends_with(".tar")))
-        files.push_back(file);
-    }
+    add_files(files, name);
     std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
   }
   if (files.empty()) throw std::runtime_error("there are no games: no .gz or .tar file was found");
@@ -99,6 +114,12 @@ class chunk_sources {
   const std::vector<std::string>& problems() const { return problems_; }
 
   std::uint64_t size() const { return places_->size(); }
+
+  std::size_t max_item_bytes() const {
+    std::size_t longest = 0;
+    for (const chunk_place& place : *places_) longest = std::max(longest, place.name.capacity());
+    return sizeof(chunk_place) + longest;
+  }
 
   chunk_place at(std::uint64_t place) const { return (*places_)[static_cast<std::size_t>(place)]; }
 
@@ -183,15 +204,20 @@ auto batches_from(Source source, const loader_options& o) {
     return make_tensors(positions.values(), positions.ids());
   };
   namespace fl = feedline;
+  const fl::max_item_bytes of_chunk{max_chunk_bytes + 8192}, of_game{max_game_bytes}; // with their names
+  const fl::max_item_bytes of_position{packed_position::max_bytes},
+      of_batch{32'768 +
+               o.batch * (make_tensors.bytes_of_position() + sizeof(fl::sample_id)) / 8 * 9}; // rounded up
   return std::move(source) |
-         fl::parallel(fl::workers{o.workers}, fl::map(load_chunk{}, fl::name{"chunk loader"}) |
-                                                  fl::map(validate, fl::name{"chunk validator"}) |
-                                                  fl::map(rescore, fl::name{"chunk rescorer"}) |
-                                                  fl::flat_map(unpack, fl::name{"chunk unpacker"})) |
+         fl::parallel(fl::workers{o.workers},
+                      fl::map(load_chunk{}, fl::name{"chunk loader"}, of_chunk) |
+                          fl::map(validate, fl::name{"chunk validator"}, of_game) |
+                          fl::map(rescore, fl::name{"chunk rescorer"}, of_game) |
+                          fl::flat_map(unpack, fl::name{"chunk unpacker"}, of_position)) |
          fl::shuffle({.capacity = o.reservoir,
                       .min_fill = std::max<std::size_t>(1, o.min_fill.value_or(o.reservoir))}) |
          fl::batch(o.batch, fl::as_list) |
-         fl::map(generate, fl::workers{generators}, fl::name{"tensor generator"});
+         fl::map(generate, fl::workers{generators}, fl::name{"tensor generator"}, of_batch);
 }
 
 /// Batches of a fixed set of games, shuffled globally.

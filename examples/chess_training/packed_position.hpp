@@ -57,6 +57,10 @@ class packed_position {
   };
 
  public:
+  static constexpr std::size_t max_bytes =
+      sizeof(void*) + sizeof(head) +
+      moves * (sizeof(float) + sizeof(std::uint16_t)); ///< if all moves are legal
+
   packed_position() = default;
 
   /// `planes`: the bytes of 104 numbers. `probabilities`: those of `legal` moves, which have these indices.

@@ -188,6 +188,11 @@ class tensor_generator {
           return batch_tensors(size, with_values);
         })) {}
 
+  std::size_t bytes_of_position() const noexcept {
+    constexpr std::size_t of_all = std::size_t{112} * 64 + moves + 3 + 3 + 1;
+    return (of_all + (with_values_ ? 18 : 0)) * sizeof(float);
+  }
+
   training_batch operator()(std::span<const packed_position> positions,
                             const feedline::sample_ids& ids) const {
     std::vector<feedline::sample_id> own_ids(ids.begin(), ids.end());

@@ -2,6 +2,7 @@
 // From files of games to batches: the same with any number of workers, each position once, without bad chunks.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +14,8 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -157,11 +160,13 @@ TEST_CASE("bad chunks are left out and counted by their cause") {
   folder.write("x-size.gz", chess::detail::gzip(records.substr(1)) /* also another version */);
   folder.write("x-size2.gz", chess::detail::gzip(records + "x"));
   folder.write("x-size3.gz", chess::detail::gzip(""));
-  std::filesystem::create_symlink(folder / "nothing", folder / "x-gone.gz");
+  const temporary_folder other;
+  other.write("x-gone.gz", "");
 
   chess::loader_options o = options_for(folder.path());
-  o.games.push_back(folder / "x-gone.gz");
+  o.games.push_back(other / "x-gone.gz");
   const auto pipeline = chess::training_batches(o);
+  std::filesystem::remove(other / "x-gone.gz");
   auto loader = pipeline.finite(skip_all());
   positions found;
   while (const auto batch = loader.next())
@@ -216,6 +221,34 @@ TEST_CASE("archives are sources of chunks, compressed or plain") {
   const temporary_folder empty;
   CHECK(fl::test::throws_saying<std::runtime_error>("there are no games",
                                                     [&] { chess::find_files({empty.path()}); }));
+}
+
+TEST_CASE("games that don't exist are an error, and what vanishes from a folder during a scan is left out") {
+  const temporary_folder folder;
+  for (const std::string& name : {folder / "nowhere", folder / "nowhere.gz"})
+    CHECK(fl::test::throws_saying<std::system_error>("games: " + name, [&] {
+      chess::find_files({folder.path(), name});
+    }));
+  std::filesystem::create_directories(folder / "a/b.gz");
+  folder.write("a/b.gz/1.gz", "");
+  std::filesystem::create_symlink(folder / "gone", folder / "2.gz");
+  std::filesystem::create_directory_symlink(folder / "a", folder / "c");
+  const std::vector<std::string> found{folder / "a/b.gz/1.gz"};
+  CHECK(chess::find_files({folder.path()}) == found);
+
+  std::atomic<bool> ends = false;
+  std::thread other([&] {
+    for (int i = 0; !ends; ++i) {
+      const std::string name = folder / ("t" + std::to_string(i % 20));
+      std::filesystem::create_directories(name + "/a/b");
+      std::filesystem::remove_all(name);
+    }
+  });
+  int same = 0;
+  for (int i = 0; i < 2000; ++i) same += chess::find_files({folder.path()}) == found;
+  ends = true;
+  other.join();
+  CHECK(same == 2000);
 }
 
 TEST_CASE("arriving games move the window of a live pool") {

@@ -157,6 +157,17 @@ def test_a_wrong_type_is_refused_by_its_name(make, sentence):
     assert sentence in str(error.value)
 
 
+def test_numbers_may_be_numpys(games):
+    numbers = dict(batch=np.int64(16), reservoir=np.uint32(20), workers=np.int8(2), seed=np.uint64(3), epochs=np.int32(2))
+    loader = DataLoader(config(games, infinite=False, **numbers))
+    assert config(games, infinite=False, **numbers) == loader.config == config(games, seed=3, epochs=2, infinite=False)
+    assert len(rows(loader)) == 160
+    ChunkUnpacker(sampling=np.float32(0.5), blunders=np.float64(1))
+    for wrong in (lambda: TensorGenerator(batch=np.float64(8)), lambda: TensorGenerator(batch=np.bool_(True))):
+        with pytest.raises(TypeError, match="tensor_generator.batch must be a number"):
+            wrong()
+
+
 def test_options_cannot_change_but_can_be_copied_and_saved():
     c = config("g", seed=3)
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -277,6 +288,32 @@ def test_passes_have_different_orders(games):
     assert sorted(first) == sorted(second) and first != second
 
 
+def test_each_for_begins_a_pass(games):
+    c = config(games, infinite=False)
+    loader = DataLoader(c)
+    whole = [rows(loader) for _ in range(4)]
+    loader = DataLoader(c)
+    for batch in loader:
+        break
+    batches = iter(loader)
+    assert rows([next(batches)]) + rows(batches) == whole[1]
+    state = loader.state_dict()
+    assert rows(loader) == whole[2]
+    resumed = DataLoader(c, resume=state)
+    assert [rows(resumed), rows(resumed)] == whole[2:]
+
+
+def test_a_run_keeps_to_a_memory_budget(games, tmp_path):
+    whole = rows(DataLoader(config(games, infinite=False)))
+    loader = DataLoader(config(games, infinite=False, memory_budget=3_000_000_000))
+    text = loader.memory()
+    assert "chunk unpacker" in text and "?" not in text
+    assert rows(loader) == whole and loader.memory() == text
+    assert len(rows(DataLoader(config(games, window=100, infinite=False, memory_budget=3_000_000_000)))) == 80
+    with pytest.raises(ValueError, match="memory_budget of .* is too small"):
+        next(DataLoader(config(games, memory_budget=1_000_000)))
+
+
 def wait_for(condition):
     end = time.monotonic() + 100
     while not condition():
@@ -382,14 +419,20 @@ def test_a_bad_chunk_is_named(tmp_path):
     assert pathlib.Path(error.value.origin).name in ("bad.gz", "cut.gz")
     with pytest.raises(PipelineError):
         list(DataLoader(config(folder, infinite=False, failure_limit=1)))
-    with pytest.raises(PipelineError, match="nowhere.gz"):
-        list(DataLoader(config(tmp_path / "nowhere.gz", infinite=False, on_error="fail")))
+    (tmp_path / "gone.gz").write_bytes(b"")
+    loader = DataLoader(config(tmp_path / "gone.gz", infinite=False, on_error="fail"))
+    (tmp_path / "gone.gz").unlink()
+    with pytest.raises(PipelineError, match="gone.gz: No such file"):
+        list(loader)
 
 
 def test_games_that_are_not_found_are_an_error(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(RuntimeError, match="there are no games"):
         DataLoader(config(tmp_path / "empty"))
+    for name in ("nowhere", "nowhere.gz", "empty/nowhere.tar", "nowhere/"):
+        with pytest.raises(FileNotFoundError, match="games: .*nowhere"):
+            DataLoader(config([tmp_path / "empty", tmp_path / name], infinite=False))
     with pytest.raises(FileNotFoundError, match="nowhere"):
         next(DataLoader(config(tmp_path / "nowhere", window=3)))
 

@@ -4,6 +4,7 @@
 A wrong value raises ValueError, a value of a wrong type TypeError, with a sentence that names the field.
 """
 import math
+import numbers
 import os
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional, Sequence, Union
@@ -16,7 +17,7 @@ def _number(of, name, least, most, optional=False, kind=int):
     if optional and value is None:
         return
     where = f"{_snake_case(type(of).__name__)}.{name}"
-    accepted = (int, float) if kind is float else int
+    accepted = numbers.Real if kind is float else numbers.Integral  # NumPy's are such numbers too
     if isinstance(value, bool) or not isinstance(value, accepted):
         raise TypeError(f"{where} must be a number{' or None' if optional else ''}, not {value!r}")
     if math.isnan(value) or not least <= value <= most:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The loader: a Python iterator over the batches of the pipeline."""
 import sys
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 import _feedline_chess as native
 from numpy import ndarray
@@ -37,6 +37,9 @@ class DataLoader:
         for batch in loader:            # Batch, or BatchWithValues
             step(batch.planes, batch.probabilities)
 
+    Without infinite=True in its config each `for` is another pass, also after a break. Directly after a state was loaded it
+    continues that pass, or begins the next one if the state is of the end of a pass.
+
     One thread at a time may use it, except for stop(), close(), metrics() and what concerns the anchor. Ctrl-C ends a wait at
     once. A child of fork() can't use it, as its threads don't exist there.
 
@@ -52,7 +55,7 @@ class DataLoader:
         self.config = config
         options = _options(config)
         run = dict(
-            infinite=config.infinite, epochs=config.epochs, seed=config.seed, rank=config.rank, world_size=config.world_size,
+            infinite=config.infinite, epochs=None if config.infinite else config.epochs, seed=config.seed, rank=config.rank, world_size=config.world_size,
             on_error=config.on_error, on_failure=config.on_failure, on_notice=config.on_notice,
             memory_budget=config.memory_budget, fields="tuple",
             failure_limit=native.no_failure_limit if config.failure_limit is None else config.failure_limit)
@@ -75,16 +78,18 @@ class DataLoader:
         self._batch = BatchWithValues if config.tensor_generator.values else Batch
         self._fields = len(self._batch._fields)
 
-    def __iter__(self):
-        iter(self._loader)
-        return self
+    def __iter__(self) -> Iterator[Batch]:
+        return map(self._named, iter(self._loader))
+
+    def _named(self, tensors):
+        return self._batch._make(tensors[:self._fields])
 
     def __next__(self):
-        return self._batch._make(next(self._loader)[:self._fields])
+        return self._named(next(self._loader))
 
     def next(self, timeout: Optional[float] = None):
         """The next batch. Raises TimeoutError after `timeout` seconds, and StopIteration at the end."""
-        return self._batch._make(self._loader.next(timeout)[:self._fields])
+        return self._named(self._loader.next(timeout))
 
     def stop(self):
         """Asks the run to stop, from any thread. No more batches are delivered."""
