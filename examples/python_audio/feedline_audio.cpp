@@ -4,6 +4,7 @@
 //     for batch in feedline_audio.Loader(["clips-*.arrow"], seed=7): step(batch["spectrogram"], batch["label"])
 //
 // pipeline_of() has the pipeline; below it are the names and defaults of its parameters.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -78,22 +79,26 @@ void require(bool met, const std::string& sentence) {
   if (!met) throw std::invalid_argument(sentence); // Python's ValueError
 }
 
-std::size_t checked(const char* name, std::int64_t value, std::int64_t max) {
-  require(value >= 1 && value <= max,
-          std::string(name) + " must be from 1 to " + std::to_string(max) + ", not " + std::to_string(value));
+std::size_t checked(const char* name, std::int64_t value, std::int64_t max, std::int64_t min = 1) {
+  require(value >= min && value <= max, std::string(name) + " must be from " + std::to_string(min) + " to " +
+                                            std::to_string(max) + ", not " + std::to_string(value));
   return static_cast<std::size_t>(value);
 }
 
+constexpr std::size_t default_min_size = 8'000;
+
 auto pipeline_of(const fl::file_patterns& arrow_files, fl::python::option::seed, std::int64_t batch_size,
-                 std::int64_t shuffle_buffer_size, std::int64_t shuffle_min_size, std::int64_t sample_rate,
-                 double clip_seconds, std::int64_t n_mels, std::int64_t n_fft, std::int64_t hop_length,
-                 std::int64_t n_workers, std::int64_t raw_channel_size, fl::python::option::infinite,
-                 bool augment) {
+                 std::int64_t shuffle_buffer_size, std::optional<std::int64_t> shuffle_min_size,
+                 std::int64_t sample_rate, double clip_seconds, std::int64_t n_mels, std::int64_t n_fft,
+                 std::int64_t hop_length, std::int64_t n_workers, std::int64_t raw_channel_size,
+                 fl::python::option::infinite, bool augment) {
   require(!arrow_files.names().empty(), "arrow_files is empty: name at least one file or pattern");
-  const fl::shuffle_options shuffle{checked("shuffle_buffer_size", shuffle_buffer_size, 100'000'000),
-                                    checked("shuffle_min_size", shuffle_min_size, 100'000'000)};
+  const std::size_t buffer = checked("shuffle_buffer_size", shuffle_buffer_size, 100'000'000);
+  const fl::shuffle_options shuffle{
+      buffer, shuffle_min_size ? checked("shuffle_min_size", *shuffle_min_size, 100'000'000, 0)
+                               : std::min(default_min_size, buffer)};
   require(shuffle.min_fill <= shuffle.capacity,
-          "shuffle_min_size " + std::to_string(shuffle_min_size) + " is above shuffle_buffer_size " +
+          "shuffle_min_size " + std::to_string(shuffle.min_fill) + " is above shuffle_buffer_size " +
               std::to_string(shuffle_buffer_size) + ": the shuffle buffer would never hold so many");
   require(clip_seconds > 0 && clip_seconds <= 3600,
           "clip_seconds must be above 0 and at most 3600, not " + std::to_string(clip_seconds));
@@ -124,13 +129,14 @@ auto pipeline_of(const fl::file_patterns& arrow_files, fl::python::option::seed,
 
 PYBIND11_MODULE(feedline_audio, m) {
   m.doc() = "Batches of mel spectrograms from Arrow files.";
-  fl::python::bind_loader(
-      m, "Loader", pipeline_of, py::arg("arrow_files"), py::arg("seed") = 0, py::arg("batch_size") = 64,
-      py::arg("shuffle_buffer_size") = 10'000, py::arg("shuffle_min_size") = 8'000,
-      py::arg("sample_rate") = 32'000, py::arg("clip_seconds") = 5.0, py::arg("n_mels") = 128,
-      py::arg("n_fft") = 1024, py::arg("hop_length") = 320, py::arg("n_workers") = 8,
-      py::arg("raw_channel_size") = 256, py::arg("infinite") = true, py::arg("augment") = true,
-      R"(Yields batches of clips: dicts of arrays
+  fl::python::bind_loader(m, "Loader", pipeline_of, py::arg("arrow_files"), py::arg("seed") = 0,
+                          py::arg("batch_size") = 64, py::arg("shuffle_buffer_size") = 10'000,
+                          py::arg_v("shuffle_min_size", py::none(), "8000"),
+                          py::arg("sample_rate") = 32'000, py::arg("clip_seconds") = 5.0,
+                          py::arg("n_mels") = 128, py::arg("n_fft") = 1024, py::arg("hop_length") = 320,
+                          py::arg("n_workers") = 8, py::arg("raw_channel_size") = 256,
+                          py::arg("infinite") = true, py::arg("augment") = true,
+                          R"(Yields batches of clips: dicts of arrays
 
   spectrogram  [batch, n_mels, frames] float32: mel spectrograms in decibels, at most 80 below the loudest value
   label        [batch] int64, -1 where the row has none
@@ -139,7 +145,8 @@ PYBIND11_MODULE(feedline_audio, m) {
 arrow_files: Arrow files or streams, or patterns of them, with the columns `audio` (WAV, FLAC, OGG or MP3 files, or structs
     with such a field `bytes`) and `label` (integers or null)
 seed: keys the order and the augmentation
-shuffle_buffer_size, shuffle_min_size: clips in the shuffle buffer, and before it emits the first one
+shuffle_buffer_size, shuffle_min_size: clips in the shuffle buffer, and before it emits the first one (None: 8,000, or as many
+    as the buffer holds)
 sample_rate, clip_seconds: clips are resampled to this rate in Hz, then cropped or padded to this length
 n_mels, n_fft, hop_length: mel filters; samples in a transform, and from one to the next
 n_workers: threads that decode clips and compute spectrograms

@@ -69,9 +69,13 @@ std::int64_t read_label(const fl::tar_sample& sample, const std::string& member)
   const std::string_view text = trimmed(sample.text(member));
   std::int64_t label = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size())
-    throw std::runtime_error("the label in `" + member + "` is `" + std::string(text.substr(0, 40)) +
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) {
+    std::size_t shown = std::min<std::size_t>(text.size(), 40);
+    while (shown > 0 && shown < text.size() && (static_cast<unsigned char>(text[shown]) & 0xc0) == 0x80)
+      --shown; // inside a character
+    throw std::runtime_error("the label in `" + member + "` is `" + std::string(text.substr(0, shown)) +
                              "`, which isn't an integer");
+  }
   return label;
 }
 
@@ -97,9 +101,9 @@ void require(bool met, const std::string& sentence) {
   if (!met) throw std::invalid_argument(sentence); // Python's ValueError
 }
 
-std::size_t checked(const char* name, std::int64_t value, std::int64_t max) {
-  require(value >= 1 && value <= max,
-          std::string(name) + " must be from 1 to " + std::to_string(max) + ", not " + std::to_string(value));
+std::size_t checked(const char* name, std::int64_t value, std::int64_t max, std::int64_t min = 1) {
+  require(value >= min && value <= max, std::string(name) + " must be from " + std::to_string(min) + " to " +
+                                            std::to_string(max) + ", not " + std::to_string(value));
   return static_cast<std::size_t>(value);
 }
 
@@ -136,8 +140,23 @@ std::shared_ptr<fl::object_store> store_of(const fl::file_patterns& shards,
 #endif
 }
 
+/// The samples of TAR shards. With `in_order` each pass has the shards in their listed order.
+class shard_samples : public fl::tar_samples {
+ public:
+  shard_samples(const fl::file_patterns& shards, fl::tar_options options, bool in_order)
+      : fl::tar_samples(shards, std::move(options)), in_order_(in_order) {}
+
+  void start_epoch(fl::epoch e) {
+    if (in_order_) e.shuffled = false;
+    fl::tar_samples::start_epoch(e);
+  }
+
+ private:
+  bool in_order_;
+};
+
 struct pipeline_options {
-  fl::tar_samples samples;
+  shard_samples samples;
   fl::shuffle_options shuffle;
   std::size_t batch_size, workers;
   bool drop_last;
@@ -148,6 +167,8 @@ struct pipeline_options {
 template <class Pixel>
 fl::any_pipeline<any_batch> pipeline_of(const pipeline_options& p, const image_options& o) {
   const fl::shape shape = o.channels_first ? fl::shape{3, o.size, o.size} : fl::shape{o.size, o.size, 3};
+  const std::size_t bytes =
+      p.batch_size * (3 * o.size * o.size * sizeof(Pixel) + 64) + 65'536; // of a batch, at most
   return p.samples | fl::shuffle(p.shuffle) |
          fl::batch_into<example<Pixel>>(
              p.batch_size,
@@ -156,7 +177,8 @@ fl::any_pipeline<any_batch> pipeline_of(const pipeline_options& p, const image_o
              },
              fl::shapes{{shape}}, fl::batch_options{.drop_last = p.drop_last}, fl::workers{p.workers},
              fl::name{"decode"}) |
-         fl::map([](fl::batch_of<example<Pixel>> batch) { return any_batch(std::move(batch)); });
+         fl::map([](fl::batch_of<example<Pixel>> batch) { return any_batch(std::move(batch)); },
+                 fl::max_item_bytes{bytes});
 }
 
 fl::any_pipeline<any_batch>
@@ -196,13 +218,13 @@ loader(const fl::file_patterns& shards, fl::python::option::seed, std::int64_t b
   for (const double s : o.normalization.std)
     require(s > 0 && std::isfinite(s), "std must be three numbers above 0, for pixels from 0 to 1");
   const fl::shuffle_options shuffle{checked("shuffle_buffer_size", shuffle_buffer_size, 100'000'000),
-                                    checked("shuffle_min_size", shuffle_min_size, 100'000'000)};
+                                    checked("shuffle_min_size", shuffle_min_size, 100'000'000, 0)};
   require(shuffle.min_fill <= shuffle.capacity,
           "shuffle_min_size " + std::to_string(shuffle_min_size) + " is above shuffle_buffer_size " +
               std::to_string(shuffle_buffer_size) + ": the shuffle buffer would never hold so many");
   const auto store = store_of(shards, cache_dir, cache_bytes, on_notice.notify);
-  const pipeline_options p{.samples =
-                               fl::tar_samples(shards, {.remote = store, .on_notice = on_notice.notify}),
+  const pipeline_options p{.samples = shard_samples(shards, {.remote = store, .on_notice = on_notice.notify},
+                                                    shuffle.capacity == 1),
                            .shuffle = shuffle,
                            .batch_size = checked("batch_size", batch_size, 1'000'000),
                            .workers = checked("n_workers", n_workers, fl::workers::limit),
@@ -232,7 +254,8 @@ PYBIND11_MODULE(feedline_images, m) {
 shards: TAR files in the WebDataset convention, or patterns of them: "train-{0000..0146}.tar", "train-*.tar"; also on web
     servers ("https://...") and in S3 ("s3://bucket/...", with keys, region and endpoint from the environment)
 seed: keys the order and the augmentation
-shuffle_buffer_size, shuffle_min_size: samples in the shuffle buffer, and before it emits the first one; 1 keeps the order
+shuffle_buffer_size, shuffle_min_size: samples in the shuffle buffer, and before it emits the first one; with a buffer of 1
+    all passes have the order of the shards and their samples
 n_workers: threads that decode images
 size: the side of the images
 crop: "random": torchvision's RandomResizedCrop, with the smallest and largest area in scale and width / height in ratio;

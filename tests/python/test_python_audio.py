@@ -65,7 +65,7 @@ def test_the_parameters_have_these_names_and_defaults():
     assert names == ["arrow_files", "seed=0", "batch_size=64", "shuffle_buffer_size=10000", "shuffle_min_size=8000",
                      "sample_rate=32000", "clip_seconds=5.0", "n_mels=128", "n_fft=1024", "hop_length=320", "n_workers=8",
                      "raw_channel_size=256", "infinite=True", "augment=True"]
-    assert keywords == ["epochs=1", "first_epoch=None", "rank=None", "world_size=None", "remainder='drop'", "by_sample=False", "on_error='fail'", "failure_limit=1000",
+    assert keywords == ["epochs=None", "first_epoch=None", "rank=None", "world_size=None", "remainder='drop'", "by_sample=False", "on_error='fail'", "failure_limit=1000",
                         "on_failure=None", "on_notice=None", "memory_budget=0", "resume=None", "allow_grown_data=False",
                         "fields='dict'"]
 
@@ -96,6 +96,9 @@ def test_the_default_sizes_give_128_mels_and_501_frames(clips):
     "n_workers", "raw_channel_size"])
 @pytest.mark.parametrize("value", [0, -1, 10**15])
 def test_a_wrong_size_is_a_value_error_that_names_it(clips, name, value):
+    if (name, value) == ("shuffle_min_size", 0):  # no minimum
+        small(clips, shuffle_min_size=0)
+        return
     with pytest.raises(ValueError, match=rf"^{name} must be .*, not {value}"):
         small(clips, **{name: value})
 
@@ -144,6 +147,14 @@ def test_evaluation_yields_each_clip_once_in_each_pass(clips):
     with pytest.raises(TypeError, match="no length"):
         len(small(clips))
 
+
+def test_evaluation_needs_no_minimum_in_the_shuffle_buffer(clips):
+    small_sizes = dict(sample_rate=8000, clip_seconds=0.5, n_mels=16, n_fft=256, hop_length=80, infinite=False, augment=False)
+    for options in (dict(shuffle_buffer_size=1000, shuffle_min_size=0, n_workers=4), dict(shuffle_buffer_size=1000), dict(),
+                    dict(shuffle_buffer_size=10, shuffle_min_size=None)):
+        assert sorted(indices(list(feedline_audio.Loader(clips, **small_sizes, **options)))) == ALL
+    with pytest.raises(ValueError, match="shuffle_min_size 8000 is above shuffle_buffer_size 1000"):
+        feedline_audio.Loader(clips, shuffle_buffer_size=1000, shuffle_min_size=8000)
 
 def test_training_goes_on_for_ever_and_augments_each_epoch_anew(clips):
     seen = {}

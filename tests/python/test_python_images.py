@@ -79,7 +79,7 @@ def test_the_parameters_have_these_names_and_defaults():
                      "size=224", "crop='random'", "scale=[0.08, 1.0]", "ratio=[0.75, 1.3333333333333333]", "resize=None",
                      "flip=None", "mean=None", "std=None", "dtype='float32'", "layout='NCHW'", "image='jpg'", "label='cls'",
                      "drop_last=False", "cache_dir=None", "cache_bytes=100000000000", "infinite=True", "on_notice=None"]
-    assert keywords == ["epochs=1", "first_epoch=None", "rank=None", "world_size=None", "remainder='drop'", "by_sample=False", "on_error='fail'",
+    assert keywords == ["epochs=None", "first_epoch=None", "rank=None", "world_size=None", "remainder='drop'", "by_sample=False", "on_error='fail'",
                         "failure_limit=1000", "on_failure=None", "memory_budget=0", "resume=None", "allow_grown_data=False",
                         "fields='dict'"]
 
@@ -137,6 +137,9 @@ SIZES = ["batch_size", "shuffle_buffer_size", "shuffle_min_size", "n_workers", "
 @pytest.mark.parametrize("name", SIZES)
 @pytest.mark.parametrize("value", [0, -1, 10**15])
 def test_a_wrong_size_is_a_value_error_that_names_it(shards, name, value):
+    if (name, value) == ("shuffle_min_size", 0):  # no minimum
+        small(shards, shuffle_min_size=0)
+        return
     with pytest.raises(ValueError, match=rf"^{name} must be .*, not {value}"):
         small(shards, **{name: value})
 
@@ -184,6 +187,62 @@ def test_evaluation_yields_each_sample_once_in_each_pass(shards):
     assert [len(b["label"]) for b in evaluation(shards, drop_last=True)] == [4, 4]
     assert indices(in_order(pathlib.Path(shards[0]).parent / "{0,1}.tar")) == ALL
 
+
+def test_an_evaluation_has_the_same_order_in_each_pass(jpegs, tmp_path):
+    for shard in range(4):
+        write_shard(tmp_path / f"{shard}.tar", [m for i in (0, 1) for m in sample(jpegs, 2 * shard + i)])
+    for options in (dict(), dict(epochs=2), dict(first_epoch=3), dict(shuffle_min_size=0)):
+        loader = evaluation(tmp_path / "*.tar", **dict(dict(shuffle_buffer_size=1, shuffle_min_size=1), **options))
+        passes = [np.concatenate([b["label"] for b in loader]).tolist() for _ in range(3)]
+        assert passes == 3 * [options.get("epochs", 1) * [i * i for i in range(8)]]
+    next(iter(loader))
+    state = loader.state_dict()
+    loader.load_state_dict(state)  # within a pass
+    assert np.concatenate([b["label"] for b in loader]).tolist() == [i * i for i in range(4, 8)]
+    shuffled = evaluation(tmp_path / "*.tar", shuffle_buffer_size=2, shuffle_min_size=1)
+    assert len({str(indices(list(shuffled))) for _ in range(4)}) == 4
+
+
+def test_a_loop_over_epochs_may_be_interrupted_between_them(shards):
+    loader = small(shards, infinite=False)
+    whole = [list(loader) for _ in range(3)]
+    loader = small(shards, infinite=False)
+    seen = [list(loader)]
+    resumed = small(shards, infinite=False)
+    resumed.load_state_dict(pickle.loads(pickle.dumps(loader.state_dict())))
+    for ours, theirs in zip(seen + [list(resumed) for _ in range(2)], whole):
+        check_same(ours, theirs)
+
+
+def test_a_run_keeps_to_a_memory_budget(shards):
+    whole = list(evaluation(shards))
+    loader = evaluation(shards, memory_budget=20_000_000)
+    text = loader.memory()
+    assert "decode" in text and "?" not in text and "0 bytes" not in text.splitlines()[-1]
+    check_same(list(loader), whole)
+    assert len(take(small(shards, memory_budget=20_000_000, dtype="uint8", shuffle_min_size=0), 20)) == 20
+    with pytest.raises(ValueError, match="memory_budget of .* is too small"):
+        evaluation(shards, memory_budget=1000, size=2000, resize=2000).memory()
+    with pytest.raises(ValueError, match="memory_budget of .* is too small"):
+        next(evaluation(shards, memory_budget=10_000_000, size=2000, resize=2000))
+
+
+def test_names_and_labels_may_have_any_bytes(tmp_path):
+    name = os.fsdecode(b"/nowhere/\xff")
+    for pattern, error in ((name + "*.tar", RuntimeError), (2 * [name + ".tar"], ValueError)):
+        with pytest.raises(error) as raised:
+            small(pattern)
+        assert name in str(raised.value) and type(raised.value) is error
+    long = "/nowhere/" + 200 * "\u00e9"
+    with pytest.raises(RuntimeError) as raised:
+        small(long + "*.tar")
+    assert str(raised.value).encode() and "/nowhere/\u00e9\u00e9" in str(raised.value)
+    for before in range(4):  # a character of four bytes around the end of what is shown
+        label = (36 + before) * "a" + 9 * "\U0001f642"
+        shard = write_shard(tmp_path / f"{before}.tar", [("0.jpg", b""), ("0.cls", label.encode())])
+        with pytest.raises(feedline_images.PipelineError) as raised:
+            next(in_order(shard))
+        assert str(raised.value).encode()
 
 def test_training_goes_on_for_ever_and_augments_each_epoch_anew(shards):
     seen = {}
