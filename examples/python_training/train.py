@@ -7,6 +7,8 @@ them: images per second, processor time, memory, time to the first batch, and ti
     train.py --loader feedline 'train-*.tar'   # train with one of them
     train.py --no-model 'train-*.tar'          # only read the batches: what the loaders can do
 
+Memory is measured in runs of its own (--memory): looking at it slows the loader, above all one with several processes.
+
 feedline is the module of the example python_images. PyTorch's loader decodes with Pillow and augments with torchvision, in
 worker processes. Both read the same members, NAME.jpg and NAME.cls, crop at random (RandomResizedCrop), flip and normalize.
 """
@@ -16,6 +18,7 @@ import importlib
 import io
 import json
 import os
+import platform
 import random
 import resource
 import signal
@@ -193,7 +196,8 @@ def train(options):
     torch.set_num_threads(1)  # the loaders have the other processors
     learn = Model(options).learn if options.model else lambda images, labels: 0.0
     learn(torch.zeros(options.batch, 3, options.size, options.size), torch.zeros(options.batch, dtype=torch.int64))
-    peak, processor, begin = PeakMemory(), processor_seconds(), time.monotonic()
+    peak = PeakMemory() if options.memory else None
+    processor, begin = processor_seconds(), time.monotonic()
     first = last = images = step = 0
     loss = []
     batches = LOADERS[options.loader](options)
@@ -212,15 +216,16 @@ def train(options):
         last = time.monotonic()
     except KeyboardInterrupt:
         last = time.monotonic()
-    above = peak.above_start()
+    above = peak.above_start() if peak else None
     pixels = labels = None
     batches.close()  # ends the loader: its processor time counts
     del batches
     ended = time.monotonic()
+    if peak:
+        return {"memory_mb": above / 1e6}
     return {
         "images_per_second": (images - options.batch) / (last - first) if step > 1 else 0.0,
         "processor_ms_per_image": 1000 * (processor_seconds() - processor) / max(images, 1),
-        "memory_mb": above / 1e6,
         "seconds_to_first_batch": first - begin if first else None,
         "loss": [loss[0], statistics.mean(loss[-10:])] if loss else None,
         "ended": ended,
@@ -247,12 +252,20 @@ def seconds_to_stop(options, loader):
     return json.loads(result)["ended"] - begin
 
 
+def versions():
+    yield "Python", platform.python_version()
+    for title, module in ("PyTorch", "torch"), ("torchvision", "torchvision"), ("Pillow", "PIL"):
+        yield title, importlib.import_module(module).__version__
+
+
 def compare(options):
     results = {loader: [] for loader in LOADERS}
     for turn in range(options.turns):
         for loader in LOADERS:
-            output = subprocess.run(command(options, loader), stdout=subprocess.PIPE, text=True, check=True).stdout
-            result = json.loads(output)
+            result = {}
+            for more in ([], ["--memory"]):
+                output = subprocess.run(command(options, loader, *more), stdout=subprocess.PIPE, text=True, check=True).stdout
+                result.update(json.loads(output))
             result["seconds_to_stop"] = seconds_to_stop(options, loader)
             results[loader].append(result)
             print(f"turn {turn + 1}: {loader}: {result['images_per_second']:.0f} images/s", file=sys.stderr, flush=True)
@@ -260,6 +273,7 @@ def compare(options):
         "images_per_second": "images/s", "processor_ms_per_image": "processor time", "memory_mb": "memory",
         "seconds_to_first_batch": "first batch", "seconds_to_stop": "Ctrl-C"}
     medians = {loader: {c: statistics.median(r[c] for r in runs) for c in columns} for loader, runs in results.items()}
+    print(", ".join(f"{name} {version}" for name, version in versions()))
     print(f"Medians of {options.turns} turns: batches of {options.batch} images of {options.size} x {options.size}, {options.workers} "
           f"workers, {'a small network' if options.model else 'no network'}; memory above that at the start")
     print(f"{'':24}" + "".join(f"{title:>16}" for title in columns.values()) + f"{'speed':>10}")
@@ -282,6 +296,7 @@ def main():
     a.add_argument("--seed", type=int, default=1)
     a.add_argument("--classes", type=int, default=1000)
     a.add_argument("--no-model", dest="model", action="store_false", help="only read the batches")
+    a.add_argument("--memory", action="store_true", help="measure the memory instead of the speed, which that lowers")
     a.add_argument("--json", action="store_true", help="print the results as JSON only")
     a.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
     options = a.parse_args()
@@ -290,10 +305,14 @@ def main():
     options.shards = [path for pattern in options.shards for path in sorted(glob.glob(pattern)) or [pattern]]
     options.verbose = not options.json
     if options.loader is None:
+        if options.memory:
+            a.error("--memory needs --loader: without it the memory is measured in any case")
         return compare(options)
     result = train(options)
     if options.json:
         print(json.dumps(result))
+    elif options.memory:
+        print(f"{result['memory_mb']:.0f} MB above that at the start")
     else:
         print(f"{result['images_per_second']:.0f} images/s, first batch after {result['seconds_to_first_batch']:.2f} s")
 
