@@ -466,11 +466,12 @@ COUNTERS = {
     "announced_MB": "{:.0f} MB of memory announced",
     "taken_MB": "{:.0f} MB of memory taken",
 }
-# Libraries that a row needs.
+# Libraries that a row needs, and others that it uses, whose versions are shown too.
 PEERS = {
-    "boost_": "Boost", "reader_writer_queue": "ReaderWriterQueue", "tbb_": "TBB", "opencv_": "OpenCV",
-    "libtorch_": "libtorch", "pytorch_": "PyTorch",
+    "boost_": "Boost", "reader_writer_queue": "ReaderWriterQueue", "moodycamel_": "ConcurrentQueue", "tbb_": "TBB",
+    "opencv_": "OpenCV", "libtorch_": "libtorch", "pytorch_": "PyTorch",
 }
+PARTS_OF_PEERS = {"torchvision": "torchvision", "torchaudio": "torchaudio", "Pillow": "Pillow"}
 # Of each system in the plot: its benchmark, its name, its color, and whether its line is dashed.
 SYSTEMS = {
     "feedline_pipeline": ("feedline", "#d6404f", False),
@@ -559,6 +560,12 @@ class Benchmark:
         return [peer for word, peer in PEERS.items()
                 if any(word in key for key in known) and not any(word in name for name in measured)]
 
+    def versions(self):
+        """The names of the libraries with which rows were measured, each with its version."""
+        measured, versions = {row.name for row in self.rows.values()}, self.session.get("versions", {})
+        return [f"{peer} {versions[peer]}" for word, peer in (PEERS | PARTS_OF_PEERS).items()
+                if peer in versions and any(word in name for name in measured)]
+
 
 def describe(description, arguments):
     return re.sub(r"\b1 ((?:bare )?(?:worker|thread))s\b", r"1 \1", description.format(*(f"{a:,}" for a in arguments)))
@@ -634,6 +641,8 @@ def section(benchmark):
     yield from map(line, table)
     yield (f"\n{quick}{session['date']}, {many}; other programs used "
            f"{session['others_percent']} % of the processors.")
+    if benchmark.versions():
+        yield f"With {', '.join(benchmark.versions())}."
     if benchmark.peers_left_out():
         yield f"Not measured because not installed: {', '.join(benchmark.peers_left_out())}."
     yield ""
