@@ -28,9 +28,6 @@ void append_escaped(std::string& text, char c, std::string_view kept);
 /// The text with "…" in the place of each secret.
 std::string without(std::string text, std::vector<std::string> secrets);
 
-/// As much of the beginning of a text, at most that many bytes, as ends after a whole character of UTF-8.
-std::string_view beginning_of(std::string_view text, std::size_t most);
-
 std::string base64(std::string_view text);
 
 bool has_scheme(std::string_view name, std::string_view scheme);

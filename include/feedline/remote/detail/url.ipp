@@ -44,12 +44,6 @@ FEEDLINE_INLINE std::string without(std::string text, std::vector<std::string> s
   return text;
 }
 
-FEEDLINE_INLINE std::string_view beginning_of(std::string_view text, std::size_t most) {
-  if (text.size() <= most) return text;
-  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most; // within a character
-  return text.substr(0, most);
-}
-
 FEEDLINE_INLINE std::string base64(std::string_view text) {
   const std::string digits =
       std::string(upper_letters) + std::string(lower_digits.substr(0, 26)) + "0123456789+/";
