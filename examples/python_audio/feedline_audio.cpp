@@ -129,14 +129,13 @@ auto pipeline_of(const fl::file_patterns& arrow_files, fl::python::option::seed,
 
 PYBIND11_MODULE(feedline_audio, m) {
   m.doc() = "Batches of mel spectrograms from Arrow files.";
-  fl::python::bind_loader(m, "Loader", pipeline_of, py::arg("arrow_files"), py::arg("seed") = 0,
-                          py::arg("batch_size") = 64, py::arg("shuffle_buffer_size") = 10'000,
-                          py::arg_v("shuffle_min_size", py::none(), "8000"),
-                          py::arg("sample_rate") = 32'000, py::arg("clip_seconds") = 5.0,
-                          py::arg("n_mels") = 128, py::arg("n_fft") = 1024, py::arg("hop_length") = 320,
-                          py::arg("n_workers") = 8, py::arg("raw_channel_size") = 256,
-                          py::arg("infinite") = true, py::arg("augment") = true,
-                          R"(Yields batches of clips: dicts of arrays
+  fl::python::bind_loader(
+      m, "Loader", pipeline_of, py::arg("arrow_files"), py::arg("seed") = 0, py::arg("batch_size") = 64,
+      py::arg("shuffle_buffer_size") = 10'000, py::arg_v("shuffle_min_size", py::none(), "8000"),
+      py::arg("sample_rate") = 32'000, py::arg("clip_seconds") = 5.0, py::arg("n_mels") = 128,
+      py::arg("n_fft") = 1024, py::arg("hop_length") = 320, py::arg("n_workers") = 8,
+      py::arg("raw_channel_size") = 256, py::arg("infinite") = true, py::arg("augment") = true,
+      R"(Yields batches of clips: dicts of arrays
 
   spectrogram  [batch, n_mels, frames] float32: mel spectrograms in decibels, at most 80 below the loudest value
   label        [batch] int64, -1 where the row has none
@@ -146,7 +145,7 @@ arrow_files: Arrow files or streams, or patterns of them, with the columns `audi
     with such a field `bytes`) and `label` (integers or null)
 seed: keys the order and the augmentation
 shuffle_buffer_size, shuffle_min_size: clips in the shuffle buffer, and before it emits the first one (None: 8,000, or as many
-    as the buffer holds)
+    as the buffer holds; 0: nothing is shuffled, but passes after the first have another order of files)
 sample_rate, clip_seconds: clips are resampled to this rate in Hz, then cropped or padded to this length
 n_mels, n_fft, hop_length: mel filters; samples in a transform, and from one to the next
 n_workers: threads that decode clips and compute spectrograms

@@ -224,7 +224,7 @@ loader(const fl::file_patterns& shards, fl::python::option::seed, std::int64_t b
               std::to_string(shuffle_buffer_size) + ": the shuffle buffer would never hold so many");
   const auto store = store_of(shards, cache_dir, cache_bytes, on_notice.notify);
   const pipeline_options p{.samples = shard_samples(shards, {.remote = store, .on_notice = on_notice.notify},
-                                                    shuffle.capacity == 1),
+                                                    shuffle.capacity == 1 || shuffle.min_fill == 0),
                            .shuffle = shuffle,
                            .batch_size = checked("batch_size", batch_size, 1'000'000),
                            .workers = checked("n_workers", n_workers, fl::workers::limit),
@@ -255,7 +255,7 @@ shards: TAR files in the WebDataset convention, or patterns of them: "train-{000
     servers ("https://...") and in S3 ("s3://bucket/...", with keys, region and endpoint from the environment)
 seed: keys the order and the augmentation
 shuffle_buffer_size, shuffle_min_size: samples in the shuffle buffer, and before it emits the first one; with a buffer of 1
-    all passes have the order of the shards and their samples
+    or a minimum of 0 nothing is shuffled: all passes have the order of the shards and their samples
 n_workers: threads that decode images
 size: the side of the images
 crop: "random": torchvision's RandomResizedCrop, with the smallest and largest area in scale and width / height in ratio;

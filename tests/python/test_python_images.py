@@ -191,7 +191,8 @@ def test_evaluation_yields_each_sample_once_in_each_pass(shards):
 def test_an_evaluation_has_the_same_order_in_each_pass(jpegs, tmp_path):
     for shard in range(4):
         write_shard(tmp_path / f"{shard}.tar", [m for i in (0, 1) for m in sample(jpegs, 2 * shard + i)])
-    for options in (dict(), dict(epochs=2), dict(first_epoch=3), dict(shuffle_min_size=0)):
+    for options in (dict(), dict(epochs=2), dict(first_epoch=3), dict(shuffle_min_size=0),
+                    dict(shuffle_buffer_size=5, shuffle_min_size=0)):
         loader = evaluation(tmp_path / "*.tar", **dict(dict(shuffle_buffer_size=1, shuffle_min_size=1), **options))
         passes = [np.concatenate([b["label"] for b in loader]).tolist() for _ in range(3)]
         assert passes == 3 * [options.get("epochs", 1) * [i * i for i in range(8)]]
