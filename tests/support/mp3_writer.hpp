@@ -23,7 +23,7 @@ inline std::vector<std::byte> write_mp3(std::size_t count, const mp3_options& o)
   std::vector<std::byte> file;
   auto begin_frame = [&, count = std::size_t{0}]() mutable {
     std::uint32_t header = o.is_44100 ? 0xfffb5000 : 0xfff38000;
-    const bool is_padded = o.is_free && ++count % 3 == 0;
+    const bool is_padded = o.is_free && count++ % 3 == 0;
     if (o.is_free) header &= 0xffff0fff;
     if (is_padded) header |= 0x200;
     const std::size_t begin = file.size();

@@ -18,7 +18,8 @@ FEEDLINE_INLINE void throw_unread_batch(const loaded_batch& batch, std::uint64_t
 }
 
 /// The path of a row whose column of bytes, as Hugging Face stores audio and images, has no bytes; empty if it has none.
-inline std::string path_without_bytes(const loaded_batch& batch, std::uint64_t row, std::size_t column) {
+FEEDLINE_INLINE std::string path_without_bytes(const loaded_batch& batch, std::uint64_t row,
+                                               std::size_t column) {
   const arrow_schema& schema = batch.file->layout->schema;
   arrow_path path = batch.file->paths[column];
   if (path.size() < 2 || find_value(batch.columns[column], row).array) return {};

@@ -13,7 +13,7 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// The decompressed size of a batch, as its buffers announce it.
-inline std::uint64_t bytes_in_memory(const batch_place& place, std::span<const std::byte> file) {
+FEEDLINE_INLINE std::uint64_t bytes_in_memory(const batch_place& place, std::span<const std::byte> file) {
   std::uint64_t sum = 0;
   if (!place.is_compressed) return sum;
   const message m(

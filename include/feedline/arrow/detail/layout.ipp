@@ -75,7 +75,7 @@ FEEDLINE_INLINE bool layout_reader::holds(std::uint64_t at, std::string_view tex
 }
 
 /// ": it is JSON", or ": it is text, such as CSV"; empty for other bytes.
-inline std::string kind_of_text(std::string_view begin) {
+FEEDLINE_INLINE std::string what_text_it_is(std::string_view begin) {
   char32_t first = 0; // that isn't a space
   for (std::string_view rest = begin.substr(0, 512); !rest.empty();) {
     const bool may_be_cut_off = rest.size() < 4;
@@ -88,7 +88,7 @@ inline std::string kind_of_text(std::string_view begin) {
 
 FEEDLINE_INLINE void refuse_other_kind(std::span<const std::byte> begin) {
   std::string other = what_it_is(begin);
-  if (other.empty()) other = kind_of_text({reinterpret_cast<const char*>(begin.data()), begin.size()});
+  if (other.empty()) other = what_text_it_is({reinterpret_cast<const char*>(begin.data()), begin.size()});
   if (!other.empty()) throw arrow_error("this isn't an Arrow file" + other);
 }
 
