@@ -38,6 +38,7 @@ def function(name, doc, module, indent, decorator=""):
         signature = re.sub(r"numpy\.ndarray(?:\[([\w.]+)[^]]*\])?", lambda m: f"numpy.typing.NDArray[{m[1] or 'Any'}]", signature)
         signature = re.sub(r"(?<=[ (])(capsule|dict|list|tuple|\*\*?\w+)(?=[,)]|$)", lambda m: PLAIN[m[0]], signature)
         signature = re.sub(r"\b(float|int|bool|str)\[\d+\]", r"\1", signature)  # the length of an array
+        signature = re.sub(r"\bos\.PathLike\b(?!\[)", "Union[str, os.PathLike[str]]", signature)  # as pybind11 takes it
         taken, arrow, given = signature.rpartition(" -> ")
         signature = re.sub(r"\bList\[", "Sequence[", taken) + arrow + given
         signature = re.sub(r"\((self|arg0): \w+", "(self", signature) if indent else signature

@@ -358,6 +358,14 @@ def test_notices_of_shards_arrive(jpegs, tmp_path):
     assert outcome.returncode == 0 and "refused" in outcome.stderr  # no thread of the run could raise it
 
 
+def test_the_stub_takes_what_the_loader_takes(tmp_path):
+    stub = tmp_path / "feedline_images.pyi"
+    subprocess.run([sys.executable, os.environ["FEEDLINE_STUBS"], feedline_images.__file__, str(stub)], check=True)
+    text = stub.read_text()
+    assert "cache_dir: Optional[Union[str, os.PathLike[str]]] = None" in text
+    assert "scale: Sequence[float] = [0.08, 1.0]" in text and "mean: Optional[Sequence[float]] = None" in text
+
+
 def test_memory_stays_flat(shards):
     loader = small(shards, batch_size=64, size=48)
     size = next(loader)["image"].nbytes
