@@ -186,9 +186,18 @@ class reordered_source {
   void announce() {
     if constexpr (announced_samples<samples>) {
       constexpr std::uint64_t ahead = 64; // samples
-      announced_ = std::max(announced_, reached_ + 1);
-      for (; announced_ < std::min(share_.size, reached_ + ahead + 1); ++announced_)
-        if (pace_.is_due()) pace_.note(will_need(place_of(announced_)));
+      const std::uint64_t end = std::min(share_.size, reached_ + ahead + 1);
+      if (announced_ < end) announce_before(end);
+    }
+  }
+
+  // A function of its own, as it is rarely needed while samples are in memory.
+  [[gnu::noinline]] void announce_before(std::uint64_t end) {
+    announced_ = std::max(announced_, reached_ + 1);
+    while (announced_ < end) {
+      pace_.note(will_need(place_of(announced_)));
+      do ++announced_;
+      while (!pace_.is_due());
     }
   }
 
