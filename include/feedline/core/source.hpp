@@ -164,7 +164,7 @@ class announcement_pace {
   }
 
   void note(bool was_of_use) noexcept {
-    constexpr unsigned most = 63;
+    constexpr unsigned most = 1023;
     skips_ = was_of_use ? 0 : skips_ < most ? 2 * skips_ + 1 : most;
     left_ = skips_;
   }
