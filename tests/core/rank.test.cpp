@@ -420,6 +420,8 @@ TEST_CASE("A rank with fewer samples knows that the others have no more either, 
   CHECK(make(4).finite({.resume = loader.checkpoint()}).next().value().size() == 1);
   REQUIRE_FALSE(loader.next());
   CHECK_FALSE(make(4).finite({.resume = loader.checkpoint()}).next());
+  loader.stop(); // it has ended all the same
+  CHECK_FALSE(make(4).finite({.resume = loader.checkpoint()}).next());
 }
 
 TEST_CASE("Ranks that had unequal numbers of batches in an epoch are not equally far in the next one") {

@@ -1257,7 +1257,7 @@ class trial {
     if (is_after_item_) return continue_from(left, {at}, false, when);
     const reference_step& end = whole_.back();
     if (end.kind == step_kind::end) return check_ended(left);
-    // In which epoch data grows is known behind an item only.
+    // In which epoch data grows is known only after an item.
     if (!axes_.after_error || end.error == empty_error || c_.grown_size > 0) return;
     continue_from(left, {items(), end.failures.size() - std::size_t{end.over_limit}}, true, when);
   }
@@ -1320,7 +1320,7 @@ class trial {
     if (reported > next.failures.size() ||
         !std::equal(last.failures.begin(), last.failures.end(), next.failures.begin()))
       throw mismatch(when + both(next, last));
-    // In which epoch data grows is known behind an item only: the consumer may have passed ends of epochs since.
+    // In which epoch data grows is known only after an item: the consumer may have passed ends of epochs since.
     if (c_.grown_size > 0) return;
     ++all_statistics().stopped;
     is_after_item_ = false;

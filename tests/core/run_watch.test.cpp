@@ -12,6 +12,7 @@
 #include <optional>
 #include <ranges>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -299,6 +300,18 @@ TEST_CASE("A watchdog ends with its run") {
   SECTION("at a stop") {
     auto loader = numbers(9).finite(options(none));
     loader.stop();
+    CHECK(!loader.next());
+  }
+  SECTION("at a stop by what it reports to") {
+    std::stop_source source;
+    std::latch stopped(1);
+    const auto stop = [&](const std::string&) {
+      source.request_stop();
+      stopped.count_down();
+    };
+    auto loader = (numbers(9) | fl::map([&](int n) {
+                     return stopped.wait(), n;
+                   })).finite({.stop = source.get_token(), .on_notice = stop, .watchdog = 20ms});
     CHECK(!loader.next());
   }
   SECTION("at a failure") {

@@ -113,8 +113,8 @@ TEST_CASE("Ctrl-C ends a training at any time") {
   const temporary_folder folder;
   const std::string files = tone_files();
   for (const std::string after : {"0.05", "0.5", "1.5"}) {
-    const outcome o =
-        run(folder, "--epochs 1000" + files, "timeout --foreground --preserve-status --signal INT " + after + " ");
+    const outcome o = run(folder, "--epochs 1000" + files,
+                          "timeout --foreground --preserve-status --signal INT " + after + " ");
     INFO(o.log);
     CHECK((o.status == 130 || after == "0.05")); // the signal handler may not be installed yet
   }

@@ -198,8 +198,8 @@ TEST_CASE("Ctrl-C ends a training on games at any moment") {
   const temporary_folder folder;
   const std::string from = games_in(folder);
   for (const std::string after : {"0.05", "0.5"}) {
-    const outcome o =
-        run(folder, "--steps 1000000" + from, "timeout --foreground --preserve-status --signal INT " + after + " ");
+    const outcome o = run(folder, "--steps 1000000" + from,
+                          "timeout --foreground --preserve-status --signal INT " + after + " ");
     INFO(o.log);
     CHECK((o.status == 130 || after == "0.05")); // it may not handle signals so early
   }

@@ -41,8 +41,9 @@ TEST_CASE("A training that is interrupted repeatedly has the same result as an u
     std::string resume;
     status = 130;
     for (double seconds = 0.03; status == 130; seconds *= 1.3) {
-      status =
-          run("timeout --foreground --preserve-status -s INT " + std::to_string(seconds) + " " + command + resume, log);
+      status = run("timeout --foreground --preserve-status -s INT " + std::to_string(seconds) + " " +
+                       command + resume,
+                   log);
       // Before the program handles Ctrl-C, the signal just ends it.
       if (status == 130 && end_of(log).find("interrupted after step") != std::string::npos) {
         resume = " --resume " + file;

@@ -23,7 +23,8 @@ result run(const std::string& flags, const std::string& before = "") {
 std::string run_with_interruptions(const std::string& flags, const std::string& signal, int& interruptions) {
   result r{1, {}};
   for (double seconds = 0.05; r.status != 0 && seconds < 100; seconds *= 1.3) {
-    r = run(flags, "timeout --foreground --preserve-status -s " + signal + " " + std::to_string(seconds) + " ");
+    r = run(flags,
+            "timeout --foreground --preserve-status -s " + signal + " " + std::to_string(seconds) + " ");
     interruptions += r.status != 0;
   }
   return r.log;

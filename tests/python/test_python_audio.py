@@ -96,7 +96,7 @@ def test_the_default_sizes_give_128_mels_and_501_frames(clips):
     "n_workers", "raw_channel_size"])
 @pytest.mark.parametrize("value", [0, -1, 10**15])
 def test_a_wrong_size_is_a_value_error_that_names_it(clips, name, value):
-    if (name, value) == ("shuffle_min_size", 0):  # no minimum
+    if (name, value) == ("shuffle_min_size", 0):  # no shuffling
         small(clips, shuffle_min_size=0)
         return
     with pytest.raises(ValueError, match=rf"^{name} must be .*, not {value}"):

@@ -137,7 +137,7 @@ SIZES = ["batch_size", "shuffle_buffer_size", "shuffle_min_size", "n_workers", "
 @pytest.mark.parametrize("name", SIZES)
 @pytest.mark.parametrize("value", [0, -1, 10**15])
 def test_a_wrong_size_is_a_value_error_that_names_it(shards, name, value):
-    if (name, value) == ("shuffle_min_size", 0):  # no minimum
+    if (name, value) == ("shuffle_min_size", 0):  # no shuffling
         small(shards, shuffle_min_size=0)
         return
     with pytest.raises(ValueError, match=rf"^{name} must be .*, not {value}"):

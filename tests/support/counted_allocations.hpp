@@ -12,9 +12,9 @@ namespace feedline::test {
 inline std::atomic<std::uint64_t> allocations{0};
 inline std::atomic<std::uint64_t> allocated_bytes{0}; ///< in all, also those that were freed
 
-inline void count_allocation(std::size_t bytes) {
+inline void count_allocation(std::size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
-  allocated_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  allocated_bytes.fetch_add(size, std::memory_order_relaxed);
 }
 
 } // namespace feedline::test

@@ -235,7 +235,10 @@ std::uint64_t fingerprint_of(const S& source, std::uint64_t extent, const std::s
 /// Its parameters as text; empty: it has none.
 template <class S>
 std::string parameters_of(const S& source) {
-  if constexpr (requires { source.parameters(); }) return source.parameters();
+  if constexpr (requires {
+                  { source.parameters() } -> std::convertible_to<std::string>;
+                })
+    return source.parameters();
   else return {};
 }
 

@@ -125,6 +125,7 @@ class tensor {
 
   // clang-format off
   tensor(const tensor&) = delete; // feedline: a tensor isn't copied by accident: bind `const auto& x`, std::move(x), or call x.clone()
+  tensor& operator=(const tensor&) = delete; // feedline: a tensor isn't copied by accident: std::move(x), or call x.clone()
 
   // clang-format on
 

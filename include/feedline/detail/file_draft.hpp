@@ -102,9 +102,10 @@ class file_draft {
       if (failed == 0) failed = file_.write(part.data(), part.size(), written);
       written += part.size();
     }
-    if (failed == 0 && mode && ::fchmod(file_.number(), *mode) != 0) failed = errno;
     // Otherwise the name might reach the disk before the bytes, and after a crash of the machine both would be lost.
     if (failed == 0 && on_disk && ::fsync(file_.number()) != 0) failed = errno;
+    // Last, as a draft that was left with a mode that forbids writing couldn't be continued.
+    if (failed == 0 && mode && ::fchmod(file_.number(), *mode) != 0) failed = errno;
     if (failed == 0 && std::rename(path_.c_str(), as.c_str()) != 0) failed = errno;
     if (failed == 0) path_.clear();
     return failed;

@@ -65,8 +65,7 @@ class live_view::thread {
 
   void run(const std::stop_token& stop) {
     std::mutex mutex;
-    std::condition_variable
-        stopped; // one for stop tokens needs memory, and this thread has nobody who catches
+    std::condition_variable stopped; // condition_variable_any allocates, and nobody would catch that here
     const auto wake = [&] {
       const std::lock_guard lock(mutex);
       stopped.notify_one();

@@ -41,11 +41,11 @@ class one_caller {
 
 /// What the consumer of a run has received, and the packet in hand.
 ///
-/// Here is decided what a checkpoint contains. Its position is that of the consumer, and only what the consumer took moves it: an
+/// This decides what a checkpoint contains. Its position is that of the consumer, and only what the consumer took moves it: an
 /// item that next() returned, a failure that was recorded, or the end of an epoch that it passed on its way to the next item.
 /// What the threads of the run have read, made, held or pushed beyond that doesn't count: a resumed run makes it again. So after
 /// - a break, or a next_for() that returned nothing yet, it is after the last item and the failures and ends of epochs since;
-/// - a stop, from whatever thread, token or signal: the same. From the moment at which `stopped` is set, any thread may cut its
+/// - a stop, by any thread, token or signal: the same. From the moment at which `stopped` is set, any thread may cut its
 ///   work short and pass on what it has, even with the snapshot of the whole. Therefore a packet counts only if the run isn't
 ///   stopped after it was popped. That is enough: a thread that cuts its work short has seen `stopped`, which is set before every
 ///   other sign of the stop, and whoever pops what it pushes then sees it too;
@@ -93,7 +93,8 @@ struct delivery {
   bool came = false;                    // the current epoch has yielded something
   std::shared_ptr<const failure> failed;
   std::string remark;
-  bool spent = false;                 // next() has reached the end
+  bool spent = false;                 // next() has reached the end, or a stop
+  bool has_ended = false;             // next() has reached the end of the stream
   std::atomic<bool> is_inside{false}; // a thread is inside next()
 
  private:

@@ -20,7 +20,7 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE one_caller::one_caller(std::atomic<bool>& is_inside) : is_inside_(is_inside) {
-  if (is_inside_.exchange(true))
+  if (is_inside_.exchange(true, std::memory_order_relaxed))
     throw std::logic_error("feedline: two threads called next() of one loader at once: call it from one "
                            "thread that distributes the items, "
                            "or hold a lock");
@@ -36,6 +36,10 @@ FEEDLINE_INLINE delivery::delivery(pipeline_run& of)
   input.resume(run.resumed().before(end, run.places().size()), read_place(reader));
   if (const auto& from = run.options().resume) {
     failures->resume(from->state().failed);
+    // If the last item didn't determine the position, samples after it may have been skipped. Their failures must not come again.
+    const snapshot& at = from->state().at;
+    if (!at.words.empty() && at.words[0] != 0 && from->state().failed.count() > 0)
+      last_failed = {sample_id::no_index, 0, static_cast<std::uint32_t>(run.resumed().last_epoch())};
     came = true;
     digest = running_digest(from->state().digest);
   }
@@ -64,6 +68,7 @@ FEEDLINE_INLINE queue_status delivery::fetch(std::chrono::nanoseconds longest) {
         return queue_status::empty;
     }
     if (!packet || run.stopped()) { // what arrives after a stop may have been cut short
+      has_ended = !packet && !run.stopped();
       packet.reset();
       spent = true;
       return ended();
@@ -134,7 +139,6 @@ FEEDLINE_INLINE queue_status delivery::ended() {
 FEEDLINE_INLINE checkpoint delivery::checkpoint() const {
   const auto place = input.now();
   const auto& [before, since] = place;
-  const bool has_ended = spent && !run.stopped();
   elastic_place exact = run.place_behind(last, last_failed, epoch_of(*before) + since.epochs, has_ended);
   checkpoint_state s{run.identity(*before), failures->samples(), digest.value(), *before, exact.is_common};
   const bool is_exact = exact.at.has_value();

@@ -281,7 +281,8 @@ FEEDLINE_INLINE void pipeline_run::watch() const {
   constexpr std::uint64_t hour = 3'600'000'000'000; // ns
   const std::stop_token& stop = context_.stop;
   std::mutex mutex;
-  std::condition_variable stopped; // one for stop tokens needs memory, and this thread has nobody who catches
+  std::condition_variable
+      stopped; // condition_variable_any allocates, and nobody would catch what this thread throws
   const auto wake = [&] {
     const std::lock_guard lock(mutex);
     stopped.notify_one();
@@ -303,11 +304,13 @@ FEEDLINE_INLINE void pipeline_run::watch() const {
       continue;
     }
     reported = since;
+    lock.unlock(); // on_notice may stop the run, and a stop takes the lock
     try {
       notify(options_.on_notice, "feedline: no item came for " + digits(static_cast<double>(passed) * 1e-9) +
                                      " s. Waiting for: " + find_wait(*this).to_string());
     } catch (...) { // there is nobody to tell
     }
+    lock.lock();
   }
 }
 
@@ -427,9 +430,12 @@ FEEDLINE_INLINE void pipeline_run::check_data(const run_identity& earlier) {
     refuse("the data set of " + places_[0].name + " has shrunk from " + std::to_string(earlier.extent) +
            " to " + std::to_string(extent) + " parts since the checkpoint");
   if (earlier.data != run_identity::unknown_data &&
-      fingerprint(earlier.extent, context_.stop) != earlier.data)
+      fingerprint(earlier.extent, context_.stop) != earlier.data) {
+    if (!earlier.parameters.empty() && earlier.parameters != identity_.parameters)
+      refuse(difference_of_parameters(earlier.parameters, identity_.parameters));
     refuse("the data set of " + places_[0].name +
            " has changed since the checkpoint: a file was replaced or removed, or is read in another way");
+  }
   if (extent == earlier.extent) {
     options_.old_extent = earlier.old_extent;
     options_.old_extent_until = earlier.old_extent_until;
@@ -591,8 +597,6 @@ FEEDLINE_INLINE void pipeline_run::check_same_run(const run_identity& earlier) c
       refuse("its pipeline differs from this one at position " + std::to_string(i) + ", where this one has " +
              places_[i].name + ": " + difference_of_stage(earlier, i));
   if (earlier.pipeline != identity_.pipeline) refuse("it was taken from another pipeline");
-  if (!earlier.parameters.empty() && earlier.parameters != identity_.parameters)
-    refuse(difference_of_parameters(earlier.parameters, identity_.parameters));
 }
 
 FEEDLINE_INLINE std::string pipeline_run::difference_of_stage(const run_identity& earlier,

@@ -52,7 +52,7 @@ struct source_type {
   /// The number of positions of an epoch; null, with the next one, if a sample doesn't determine a position.
   std::uint64_t (*places)(const void* source, const epoch& e);
   /// The position, in the epoch's order, of the sample with that index, which belongs to the rank. One that has wrapped around
-  /// counts behind all others.
+  /// counts after all others.
   std::uint64_t (*number_of)(const void* source, const epoch& e, std::uint64_t index);
 };
 

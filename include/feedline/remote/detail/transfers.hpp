@@ -438,9 +438,9 @@ class transfers {
       r.failing_since = clock::now();
       note_outage(r, false);
     }
-    t.has_ended = true;
     if (result == attempt_end::complete) t.deliver();
     else t.fail(result == attempt_end::broken ? t.attempts : 1, in_outage);
+    t.has_ended = true; // only now: these two allocate, and what hasn't ended fails then
   }
 
   // The server has answered.

@@ -401,13 +401,15 @@ class tar_targets {
   std::vector<place> places_;
 };
 
-/// A mapped archive, in which hard links find their files.
+/// A mapped archive, in which hard links find their files. Without `targets`, which several threads may share, the first link
+/// makes them.
 class linked_tar_memory : public tar_memory {
  public:
   linked_tar_memory(std::span<const std::byte> archive, std::shared_ptr<tar_targets> targets)
       : tar_memory(archive), bytes_(archive), targets_(std::move(targets)) {}
 
-  std::optional<std::span<const std::byte>> find(std::string_view name, std::uint64_t before) const {
+  std::optional<std::span<const std::byte>> find(std::string_view name, std::uint64_t before) {
+    if (!targets_) targets_ = std::make_shared<tar_targets>();
     return targets_->find(bytes_, name, before);
   }
 
@@ -422,9 +424,9 @@ class tar_shard : public basic_tar_shard<linked_tar_memory> {
 
  public:
   tar_shard(const std::shared_ptr<const mapped_file>& file, const tar_settings& how)
-      : basic_tar_shard(version_of(file), reader({bytes_of(*file), std::make_shared<tar_targets>()}), how) {}
+      : basic_tar_shard(version_of(file), reader({bytes_of(*file), nullptr}), how) {}
 
-  /// The shard from a place on that an earlier pass has reached. `targets`: those of the same archive.
+  /// The shard from a place on that an earlier pass has reached. `targets`: those of the same archive, or null.
   tar_shard(const std::shared_ptr<const mapped_file>& file, const tar_settings& how, const tar_place& from,
             std::shared_ptr<tar_targets> targets)
       : basic_tar_shard(version_of(file), reader({file->bytes(), std::move(targets)}, from.begin), how,

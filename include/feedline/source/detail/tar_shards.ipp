@@ -153,7 +153,7 @@ tar_shards::open(const file_order& files, std::size_t number, const tar_place& f
   if (opener) return open_compressed(file_, *opener, how_, stop_);
   using opened = opened_tar_shard<tar_shard>;
   if (!from.is_open()) return std::make_unique<opened>(file_, how_);
-  return std::make_unique<opened>(file_, how_, from, std::make_shared<tar_targets>());
+  return std::make_unique<opened>(file_, how_, from, nullptr);
 }
 
 FEEDLINE_INLINE void tar_shards::yielded_sample(const file_order& files, const shard& from) {
