@@ -63,7 +63,7 @@ struct arrow_field {
   std::size_t buffer = 0;      ///< position of its first buffer in the batch's buffers, not counting …
   std::size_t view = 0;        ///< … the variadic buffers of this number of columns before it
 
-  bool operator==(const arrow_field&) const = default;
+  bool operator==(const arrow_field&) const = default; ///< compares all members
 };
 
 /// "int64", "list<float32>", "struct<bytes: binary, path: utf8>", "timestamp<us, UTC>". Long texts are
@@ -74,7 +74,7 @@ std::string to_string(const arrow_field& field, std::size_t max_length = 500);
 struct arrow_schema {
   std::vector<arrow_field> columns; ///< one for each column
 
-  bool operator==(const arrow_schema&) const = default;
+  bool operator==(const arrow_schema&) const = default; ///< compares all columns
 };
 
 /// "`audio`: struct<bytes: binary, path: utf8>, `label`: int64". Long texts are shortened.

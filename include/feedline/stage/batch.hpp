@@ -395,8 +395,12 @@ class batch_of : public struct_columns<T, Mode> {
   batch_of(const batch_of&) = delete; // feedline: a batch isn't copied: write `for (auto& batch : loader)`, pass `const auto& batch`, or std::move(batch)
   batch_of& operator=(const batch_of&) = delete; // feedline: a batch isn't copied: pass `const auto& batch`, or std::move(batch)
   // clang-format on
+  ///@{
+  /// The moved-from batch may only be destroyed or assigned to.
   batch_of(batch_of&&) = default;
   batch_of& operator=(batch_of&&) = default;
+
+  ///@}
 
   /// The number of samples.
   std::size_t size() const noexcept { return ids_.size(); }
