@@ -37,10 +37,15 @@ class failing_allocations {
     return call >= first_ && call < end_;
   }
 
-  static void* allocate(std::size_t bytes, std::size_t alignment) {
-    if (fails()) throw std::bad_alloc();
+  /// Null if there is no memory.
+  static void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept {
+    if (fails()) return nullptr;
     const std::size_t size = (bytes + alignment - (bytes > 0)) / alignment * alignment; // a multiple, not 0
-    if (void* const memory = std::aligned_alloc(alignment, size)) return memory;
+    return std::aligned_alloc(alignment, size);
+  }
+
+  static void* allocate(std::size_t bytes, std::size_t alignment) {
+    if (void* const memory = try_allocate(bytes, alignment)) return memory;
     throw std::bad_alloc();
   }
 
@@ -72,6 +77,15 @@ void* operator new(std::size_t bytes) {
 
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return feedline::test::failing_allocations::allocate(bytes, static_cast<std::size_t>(alignment));
+}
+
+// AddressSanitizer's own would take memory that the operators below can't free.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return feedline::test::failing_allocations::try_allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+}
+
+void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return feedline::test::failing_allocations::try_allocate(bytes, static_cast<std::size_t>(alignment));
 }
 
 void operator delete(void* memory) noexcept { std::free(memory); }
