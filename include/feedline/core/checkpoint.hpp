@@ -86,8 +86,8 @@ std::uint32_t checksum_of_bytes(std::span<const std::byte> bytes) noexcept;
 /// | after the end                                                           | the end                              |
 ///
 /// It takes about 50 bytes for a source whose samples are read by position, besides the text of the source's parameters, such as
-/// weights, and at most 12 more for each sample that a shuffle buffer held or that failed. Samples that a buffer held and that can't be read again by an index
-/// are in it with their values: to_json() says how many bytes they take.
+/// weights, and at most 12 more for each sample that a shuffle buffer held or that failed. Samples that a buffer held and that
+/// can't be read again by an index are in it with their values: to_json() says how many bytes they take.
 class checkpoint {
  public:
   /// The version that from_bytes() reads.

@@ -9,8 +9,8 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 FEEDLINE_INLINE void fail_normalized() {
   throw std::invalid_argument(
       "feedline: the image has values below -0.5 or above 1.5, so it was normalized before: colour "
-      "adjustments, "
-      "and normalize(), need values from 0 to 1. Decode it without resize_options::normalization, adjust its "
+      "adjustments, and normalize(), need values from 0 to 1. Decode it without "
+      "resize_options::normalization, adjust its "
       "colours, then call normalize()");
 }
 
