@@ -2,23 +2,14 @@
 # A component is an INTERFACE target with separate packages, headers and export set, so that a user of one
 # component doesn't need the packages of the others. The core is the component called feedline.
 #
-# With FEEDLINE_COMPILED a component has a library, too: feedline::compiled for the core, feedline::<name>_compiled for
-# the others. It holds what the component's .ipp files define, and feedline::<name> links it. One switch decides for
-# the whole project, since all of a program's parts must agree.
+# feedline::<name> links a library of what the component's .ipp files define, feedline::<name>_compiled (feedline::compiled
+# for the core). The project that uses feedline compiles it, once. feedline::<name>_header_only (feedline::header_only)
+# needs no library; with FEEDLINE_HEADER_ONLY feedline::<name> is the same as that.
 include(CMakePackageConfigHelpers)
+include(FeedlineLibrary)
 include(GNUInstallDirs)
 
 set(FEEDLINE_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/feedline")
-
-# What both forms of a component need.
-macro(feedline_use form scope core)
-  target_compile_features(${form} ${scope} cxx_std_20)
-  target_compile_definitions(${form} ${scope} ${definitions})
-  target_link_libraries(${form} ${scope} ${arg_LINKS})
-  if(NOT name STREQUAL "feedline")
-    target_link_libraries(${form} ${scope} ${core})
-  endif()
-endmacro()
 
 # feedline_component(<name> [PACKAGES <package>...] [OPTIONAL_PACKAGES <package>...] [LINKS <target>...]
 #   [OPTIONS <variable>...] [FOLDERS <folder>...])
@@ -39,18 +30,21 @@ function(feedline_component name)
   if(NOT arg_FOLDERS)
     set(arg_FOLDERS ${name})
   endif()
-  set(all_headers "")
+  set(include "${PROJECT_SOURCE_DIR}/include")
+  set(headers "")
   foreach(folder IN LISTS arg_FOLDERS)
-    set(path "${PROJECT_SOURCE_DIR}/include/feedline/${folder}")
+    set(path "${include}/feedline/${folder}")
     file(GLOB beside CONFIGURE_DEPENDS "${path}.hpp" "${path}.ipp")
     file(GLOB_RECURSE inside CONFIGURE_DEPENDS "${path}/*.hpp" "${path}/*.ipp")
-    list(APPEND all_headers ${beside} ${inside})
+    list(APPEND headers ${beside} ${inside})
   endforeach()
-  list(FILTER all_headers INCLUDE REGEX "/[a-z0-9_]+[.][hi]pp$") # not what editors leave
-  set(all_definitions ${all_headers})
-  list(FILTER all_headers INCLUDE REGEX "hpp$")
-  list(FILTER all_definitions INCLUDE REGEX "ipp$")
-  set_property(GLOBAL APPEND PROPERTY FEEDLINE_HEADERS ${all_headers})
+  list(FILTER headers INCLUDE REGEX "/[a-z0-9_]+[.][hi]pp$") # not what editors leave
+  set(definitions ${headers})
+  set(implementations ${headers})
+  list(FILTER implementations INCLUDE REGEX "/implementation.hpp$")
+  list(FILTER headers EXCLUDE REGEX "ipp$|/implementation.hpp$")
+  list(FILTER definitions INCLUDE REGEX "ipp$")
+  set_property(GLOBAL APPEND PROPERTY FEEDLINE_HEADERS ${headers})
   set_property(GLOBAL PROPERTY FEEDLINE_${name}_PACKAGES ${arg_PACKAGES})
   if(NOT name STREQUAL "feedline")
     set_property(GLOBAL APPEND PROPERTY FEEDLINE_COMPONENTS ${name})
@@ -67,12 +61,12 @@ function(feedline_component name)
     endif()
   endforeach()
 
-  set(definitions "")
+  set(macros "")
   foreach(package IN LISTS arg_OPTIONAL_PACKAGES)
     find_package(${package} QUIET)
     if(${package}_FOUND)
-      string(TOUPPER "FEEDLINE_${name}_${package}" definition)
-      list(APPEND definitions ${definition})
+      string(TOUPPER "FEEDLINE_${name}_${package}" macro)
+      list(APPEND macros ${macro})
       list(APPEND arg_LINKS ${package}::${package})
       list(APPEND arg_PACKAGES ${package})
     else()
@@ -81,52 +75,62 @@ function(feedline_component name)
   endforeach()
 
   set(target feedline)
-  set(compiled_name compiled)
+  set(header_only header_only)
+  set(compiled compiled)
   if(NOT name STREQUAL "feedline")
     set(target feedline_${name})
-    set(compiled_name ${name}_compiled)
+    set(header_only ${name}_header_only)
+    set(compiled ${name}_compiled)
+    list(APPEND arg_LINKS feedline_header_only)
   endif()
-  set(headers ${all_headers}) # without definitions
-  list(TRANSFORM all_definitions REPLACE "ipp$" "hpp" OUTPUT_VARIABLE declarations)
-  list(REMOVE_ITEM headers ${declarations})
+
+  # What both forms need.
+  add_library(${target}_header_only INTERFACE)
+  add_library(feedline::${header_only} ALIAS ${target}_header_only)
+  target_compile_features(${target}_header_only INTERFACE cxx_std_20)
+  target_compile_definitions(${target}_header_only INTERFACE ${macros})
+  target_link_libraries(${target}_header_only INTERFACE ${arg_LINKS})
+  target_include_directories(${target}_header_only INTERFACE
+    "$<BUILD_INTERFACE:${include}>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 
   add_library(${target} INTERFACE)
   add_library(feedline::${name} ALIAS ${target})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  set(links ${target}_header_only)
+  if(NOT name STREQUAL "feedline")
+    list(APPEND links feedline)
+  endif()
+  target_link_libraries(${target} INTERFACE ${links})
+  set(declarations ${definitions})
+  list(TRANSFORM declarations REPLACE "ipp$" "hpp")
+  list(REMOVE_ITEM headers ${declarations}) # what remains has no definitions
   target_sources(${target} INTERFACE
-    FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${headers}
-    FILE_SET declarations TYPE HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${declarations}
-    FILE_SET definitions TYPE HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${all_definitions})
-  set(verified declarations) # header-only these end with their definitions; a header without any is the same in both forms
-  if(FEEDLINE_COMPILED)
-    set(verified HEADERS definitions) # which begin with their declarations
+    FILE_SET HEADERS BASE_DIRS "${include}" FILES ${headers}
+    FILE_SET declarations TYPE HEADERS BASE_DIRS "${include}" FILES ${declarations}
+    FILE_SET definitions TYPE HEADERS BASE_DIRS "${include}" FILES ${definitions}
+    FILE_SET implementations TYPE HEADERS BASE_DIRS "${include}" FILES ${implementations})
+  set(verified HEADERS definitions) # which begin with their declarations
+  if(FEEDLINE_HEADER_ONLY)
+    set(verified declarations) # which end with their definitions; a header without any is the same in both forms
   endif()
-  set_target_properties(${target} PROPERTIES INTERFACE_HEADER_SETS_TO_VERIFY "${verified}")
-  feedline_use(${target} INTERFACE feedline)
 
-  set(targets ${target})
-  if(FEEDLINE_COMPILED)
-    list(TRANSFORM all_definitions REPLACE ".*/include/(.*)" "#include <\\1>\n" OUTPUT_VARIABLE includes)
-    list(JOIN includes "" includes)
-    file(CONFIGURE OUTPUT ${target}.cpp CONTENT "${includes}")
-    add_library(${target}_compiled "${CMAKE_CURRENT_BINARY_DIR}/${target}.cpp")
-    add_library(feedline::${compiled_name} ALIAS ${target}_compiled)
-    set_target_properties(${target}_compiled PROPERTIES EXPORT_NAME ${compiled_name} OUTPUT_NAME ${target}
+  set(targets ${target} ${target}_header_only)
+  list(FILTER implementations EXCLUDE REGEX "/feedline/implementation.hpp$") # which includes the others
+  list(TRANSFORM implementations REPLACE "^${include}/" "")
+  if(implementations AND NOT FEEDLINE_HEADER_ONLY)
+    feedline_library(${target}_compiled "" "${links}" ${implementations})
+    add_library(feedline::${compiled} ALIAS ${target}_compiled)
+    set_target_properties(${target}_compiled PROPERTIES EXPORT_NAME ${compiled} OUTPUT_NAME ${target}
       VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
-      INSTALL_RPATH "$ORIGIN;${CMAKE_INSTALL_RPATH}" POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET default VISIBILITY_INLINES_HIDDEN OFF)
-    if(NOT PROJECT_IS_TOP_LEVEL AND NOT FEEDLINE_INSTALL)
-      set_target_properties(${target}_compiled PROPERTIES EXCLUDE_FROM_ALL ON) # only what is linked is compiled
-    endif()
-    target_compile_definitions(${target}_compiled PUBLIC FEEDLINE_COMPILED)
-    # Otherwise GCC inlines none of the functions into another one: a program could replace it.
-    target_compile_options(${target}_compiled PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
-    target_include_directories(${target}_compiled PUBLIC
-      "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
-    feedline_use(${target}_compiled PUBLIC feedline_compiled)
+      INSTALL_RPATH "$ORIGIN;${CMAKE_INSTALL_RPATH}")
     target_link_libraries(${target} INTERFACE $<BUILD_INTERFACE:${target}_compiled>)
-    list(APPEND targets ${target}_compiled)
     set_property(GLOBAL APPEND PROPERTY FEEDLINE_LIBRARIES ${target}_compiled)
+    if(FEEDLINE_INSTALL_COMPILED)
+      list(APPEND targets ${target}_compiled)
+      set_target_properties(${target}_compiled PROPERTIES EXCLUDE_FROM_ALL OFF)
+    endif()
   endif()
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} INTERFACE_HEADER_SETS_TO_VERIFY "${verified}")
+  set_target_properties(${target}_header_only PROPERTIES EXPORT_NAME ${header_only})
 
   if(FEEDLINE_INSTALL)
     set(packages "${arg_PACKAGES}")
@@ -135,7 +139,8 @@ function(feedline_component name)
       string(APPEND options "set(${option} \"${${option}}\") # the value with which this feedline was built\n")
     endforeach()
     configure_file("${PROJECT_SOURCE_DIR}/cmake/feedline-component.cmake.in" feedline-${name}.cmake @ONLY)
-    install(TARGETS ${targets} EXPORT feedline-${name} FILE_SET HEADERS FILE_SET declarations FILE_SET definitions)
+    install(TARGETS ${targets} EXPORT feedline-${name}
+      FILE_SET HEADERS FILE_SET declarations FILE_SET definitions FILE_SET implementations)
     install(EXPORT feedline-${name} NAMESPACE feedline:: FILE feedline-${name}-targets.cmake
       DESTINATION "${FEEDLINE_PACKAGE_DIR}")
     install(FILES "${CMAKE_CURRENT_BINARY_DIR}/feedline-${name}.cmake" DESTINATION "${FEEDLINE_PACKAGE_DIR}")
@@ -150,12 +155,13 @@ function(feedline_install_package)
   configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/feedline-config.cmake.in" feedline-config.cmake
     INSTALL_DESTINATION "${FEEDLINE_PACKAGE_DIR}")
   set(any_machine ARCH_INDEPENDENT)
-  if(FEEDLINE_COMPILED)
+  if(FEEDLINE_INSTALL_COMPILED)
     set(any_machine "")
   endif()
   write_basic_package_version_file(feedline-config-version.cmake COMPATIBILITY SameMinorVersion ${any_machine})
   install(FILES
     "${PROJECT_SOURCE_DIR}/cmake/FeedlineFindLibrary.cmake"
+    "${PROJECT_SOURCE_DIR}/cmake/FeedlineLibrary.cmake"
     "${CMAKE_CURRENT_BINARY_DIR}/feedline-config.cmake"
     "${CMAKE_CURRENT_BINARY_DIR}/feedline-config-version.cmake"
     DESTINATION "${FEEDLINE_PACKAGE_DIR}")

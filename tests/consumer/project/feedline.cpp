@@ -5,6 +5,10 @@
 
 #include <feedline/feedline.hpp>
 
+#if defined(WITHOUT_LIBRARY) && defined(FEEDLINE_COMPILED)
+#error "feedline::header_only isn't header-only"
+#endif
+
 const std::type_info& header_only_error();
 
 int main() {
