@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <benchmark/benchmark.h>
-#include <feedline/core/stream_shuffler.hpp>
+#include <feedline/window/stream_shuffler.hpp>
 
 #include <malloc.h>
 

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <feedline/feedline.hpp>
+#include <feedline/window.hpp>
 
 #include "chunk.hpp"
 #include "tensors.hpp"

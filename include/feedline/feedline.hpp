@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Includes the whole core of feedline. Each component has its own header next to this one.
+// Includes what most programs use. Each component has its own header next to this one.
 #include <feedline/core/any_loader.hpp>
 #include <feedline/core/callback.hpp>
 #include <feedline/core/checkpoint.hpp>
@@ -16,13 +16,11 @@
 #include <feedline/core/processors.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/rank.hpp>
-#include <feedline/core/record_sampling.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/state.hpp>
 #include <feedline/core/stop_on_signal.hpp>
-#include <feedline/core/stream_shuffler.hpp>
 #include <feedline/core/tensor.hpp>
 #include <feedline/core/workers.hpp>
 #include <feedline/queue/mpmc_queue.hpp>
@@ -31,7 +29,6 @@
 #include <feedline/queue/reorder_queue.hpp>
 #include <feedline/queue/spsc_queue.hpp>
 #include <feedline/source/broadcast.hpp>
-#include <feedline/source/chunk_file.hpp>
 #include <feedline/source/concat.hpp>
 #include <feedline/source/files.hpp>
 #include <feedline/source/generate.hpp>
@@ -42,14 +39,10 @@
 #include <feedline/source/lines.hpp>
 #include <feedline/source/lines_options.hpp>
 #include <feedline/source/mix.hpp>
-#include <feedline/source/pool_chunk.hpp>
-#include <feedline/source/pool_options.hpp>
 #include <feedline/source/push_source.hpp>
 #include <feedline/source/range.hpp>
 #include <feedline/source/records.hpp>
-#include <feedline/source/sliding_window_pool.hpp>
 #include <feedline/source/tar.hpp>
-#include <feedline/source/watch_directory.hpp>
 #include <feedline/source/with_replacement.hpp>
 #include <feedline/source/zip.hpp>
 #include <feedline/stage/batch.hpp>

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include <feedline/source/range.hpp>
-#include <feedline/source/sliding_window_pool.hpp>
+#include <feedline/window/sliding_window_pool.hpp>
 
 int main() {
   namespace fl = feedline;

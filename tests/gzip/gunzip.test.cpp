@@ -18,6 +18,7 @@
 
 #include <feedline/feedline.hpp>
 #include <feedline/testing.hpp>
+#include <feedline/window.hpp>
 
 #include "support/catch.hpp"
 #include "support/gzip_writer.hpp"

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,7 +16,6 @@
 #include <string_view>
 #include <vector>
 
-#include <feedline/detail/tar_reader.hpp>
 #include <feedline/source/detail/line_index.hpp>
 #include <feedline/source/detail/tar_index.hpp>
 
@@ -60,27 +58,6 @@ void read_shard(std::string_view bytes, const std::string& path) {
     if (text.find(" is a hard link to ") != text.npos) return; // which only a file can follow
   expect(of_object == in_order);
   expect(results_by_position<fl::tar_error>("mem://s.tar", object.indexed()) == in_order);
-}
-
-// A chunk for each member, as the reader finds them in memory.
-void read_chunks(std::string_view bytes, const std::string& path) {
-  static const temporary_folder folder;
-  static const bool is_linked = (std::filesystem::create_symlink(path, folder / "s.tar"), true);
-  static_cast<void>(is_linked);
-  fl::chunk_file chunks(folder / "s.tar");
-  chunks.index();
-  const std::vector<char> exact(bytes.begin(), bytes.end()); // AddressSanitizer knows its end
-  fl::detail::tar_reader reader(std::as_bytes(std::span(exact)));
-  fl::detail::tar_member member;
-  std::uint64_t i = 0;
-  for (fl::detail::tar_status s; (s = reader.next(member)) != fl::detail::tar_status::end;) {
-    const std::string name = member.full_name();
-    if (s != fl::detail::tar_status::member || fl::detail::last_name(name) == "LICENSE") continue;
-    expect(chunks.key(i) == chunks.path() + "/" + name);
-    if (i < 100) expect(std::ranges::equal(chunks.read(i), member.bytes));
-    ++i;
-  }
-  expect(chunks.size() == i);
 }
 
 void read_text(std::string_view bytes, const std::string& path) {
@@ -151,7 +128,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const std::string path = path_of(bytes);
   read_shard(bytes, path);
-  read_chunks(bytes, path);
   read_text(bytes, path);
   read_records(bytes, path);
   read_indices(bytes);

@@ -10,6 +10,7 @@
 
 #include <feedline/feedline.hpp>
 #include <feedline/source/shard_cache.hpp>
+#include <feedline/window.hpp>
 
 #include "support/catch.hpp"
 #include "support/failing_allocations.hpp"

@@ -21,6 +21,7 @@
 #include <pthread.h>
 
 #include <feedline/feedline.hpp>
+#include <feedline/window.hpp>
 
 #include "support/asleep.hpp"
 #include "support/catch.hpp"

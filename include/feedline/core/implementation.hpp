@@ -27,7 +27,6 @@
 #include <feedline/core/processors.ipp>
 #include <feedline/core/random.ipp>
 #include <feedline/core/rank.ipp>
-#include <feedline/core/record_sampling.ipp>
 #include <feedline/core/retry.ipp>
 #include <feedline/core/run_watch.ipp>
 #include <feedline/core/snapshot/held.ipp>
@@ -35,7 +34,6 @@
 #include <feedline/core/snapshot/value_hash.ipp>
 #include <feedline/core/source.ipp>
 #include <feedline/core/stop_on_signal.ipp>
-#include <feedline/core/stream_shuffler.ipp>
 #include <feedline/core/transport/channel.ipp>
 #include <feedline/core/transport/dropping_queue.ipp>
 #include <feedline/core/transport/packet.ipp>

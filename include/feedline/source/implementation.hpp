@@ -4,7 +4,6 @@
 #ifndef FEEDLINE_COMPILED
 #error "Compile this file and all others that include feedline with -DFEEDLINE_COMPILED"
 #endif
-#include <feedline/source/chunk_file.ipp>
 #include <feedline/source/detail/file_order.ipp>
 #include <feedline/source/detail/index_file.ipp>
 #include <feedline/source/detail/indexed_tar.ipp>
@@ -18,5 +17,4 @@
 #include <feedline/source/shard_cache.ipp>
 #include <feedline/source/tar.ipp>
 #include <feedline/source/tar_sample.ipp>
-#include <feedline/source/watch_directory.ipp>
 #include <feedline/source/with_replacement.ipp>

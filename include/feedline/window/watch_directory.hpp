@@ -107,5 +107,5 @@ inline auto watch_directory(std::string directory, const file_patterns& patterns
 } // namespace feedline::inline FEEDLINE_ABI
 
 #ifndef FEEDLINE_COMPILED
-#include <feedline/source/watch_directory.ipp>
+#include <feedline/window/watch_directory.ipp>
 #endif

@@ -151,5 +151,5 @@ class stream_shuffler {
 } // namespace feedline::inline FEEDLINE_ABI
 
 #ifndef FEEDLINE_COMPILED
-#include <feedline/core/stream_shuffler.ipp>
+#include <feedline/window/stream_shuffler.ipp>
 #endif

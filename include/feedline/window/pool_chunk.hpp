@@ -8,7 +8,7 @@
 #include <utility>
 
 #include <feedline/core/random.hpp>
-#include <feedline/source/chunk_file.hpp>
+#include <feedline/window/chunk_file.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <feedline/source/chunk_file.hpp>
+#include <feedline/window/chunk_file.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 
 #include <feedline/core/random.hpp>
-#include <feedline/source/detail/file_cache.hpp>
+#include <feedline/window/detail/file_cache.hpp>
 
 #include "support/catch.hpp"
 #include "support/tar_writer.hpp"

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include <feedline/core/stream_shuffler.hpp>
+#include <feedline/window/stream_shuffler.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <feedline/source/sliding_window_pool.hpp>
+#include <feedline/window/sliding_window_pool.hpp>
 
 #include <algorithm>
 #include <atomic>

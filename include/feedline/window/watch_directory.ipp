@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-#include <feedline/source/watch_directory.hpp>
+#include <feedline/window/watch_directory.hpp>
 
 #include <stdexcept>
 
 #include <feedline/detail/file_search.hpp>
 #include <feedline/detail/readable_text.hpp>
-#include <feedline/source/detail/watched_tree.hpp>
+#include <feedline/window/detail/watched_tree.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <feedline/core/record_sampling.hpp>
+#include <feedline/window/record_sampling.hpp>
 
 #include <algorithm>
 #include <cmath>

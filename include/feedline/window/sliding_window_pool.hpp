@@ -17,14 +17,14 @@
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/source.hpp>
-#include <feedline/core/stream_shuffler.hpp>
 #include <feedline/detail/given_size.hpp>
-#include <feedline/source/chunk_file.hpp>
-#include <feedline/source/detail/pool_run.hpp>
 #include <feedline/source/detail/sub_source.hpp>
-#include <feedline/source/pool_chunk.hpp>
-#include <feedline/source/pool_options.hpp>
-#include <feedline/source/watch_directory.hpp>
+#include <feedline/window/chunk_file.hpp>
+#include <feedline/window/detail/pool_run.hpp>
+#include <feedline/window/pool_chunk.hpp>
+#include <feedline/window/pool_options.hpp>
+#include <feedline/window/stream_shuffler.hpp>
+#include <feedline/window/watch_directory.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 

@@ -106,5 +106,5 @@ class chunk_file {
 } // namespace feedline::inline FEEDLINE_ABI
 
 #ifndef FEEDLINE_COMPILED
-#include <feedline/source/chunk_file.ipp>
+#include <feedline/window/chunk_file.ipp>
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-#include <feedline/core/stream_shuffler.hpp>
+#include <feedline/window/stream_shuffler.hpp>
 
 #include <stdexcept>
 #include <string>

@@ -38,5 +38,5 @@ std::vector<std::size_t> sampled_records(std::size_t records, const record_sampl
 } // namespace feedline::inline FEEDLINE_ABI
 
 #ifndef FEEDLINE_COMPILED
-#include <feedline/core/record_sampling.ipp>
+#include <feedline/window/record_sampling.ipp>
 #endif

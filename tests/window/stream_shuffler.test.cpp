@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <feedline/core/stream_shuffler.hpp>
+#include <feedline/window/stream_shuffler.hpp>
 
 #include <algorithm>
 #include <cmath>

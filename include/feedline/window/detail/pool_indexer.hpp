@@ -22,11 +22,11 @@
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/source.hpp>
-#include <feedline/core/stream_shuffler.hpp>
-#include <feedline/source/detail/pool_window.hpp>
 #include <feedline/source/detail/sub_source.hpp>
-#include <feedline/source/pool_options.hpp>
-#include <feedline/source/watch_directory.hpp>
+#include <feedline/window/detail/pool_window.hpp>
+#include <feedline/window/pool_options.hpp>
+#include <feedline/window/stream_shuffler.hpp>
+#include <feedline/window/watch_directory.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-#include <feedline/core/record_sampling.hpp>
+#include <feedline/window/record_sampling.hpp>
 
 #include <algorithm>
 #include <stdexcept>

@@ -14,9 +14,9 @@
 #include <feedline/core/random.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/detail/readable_text.hpp>
-#include <feedline/source/detail/pool_indexer.hpp>
-#include <feedline/source/pool_chunk.hpp>
-#include <feedline/source/pool_options.hpp>
+#include <feedline/window/detail/pool_indexer.hpp>
+#include <feedline/window/pool_chunk.hpp>
+#include <feedline/window/pool_options.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

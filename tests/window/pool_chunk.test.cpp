@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <feedline/source/pool_chunk.hpp>
+#include <feedline/window/pool_chunk.hpp>
 
 #include <cstdint>
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-#include <feedline/source/chunk_file.hpp>
+#include <feedline/window/chunk_file.hpp>
 
 #include <algorithm>
 #include <stdexcept>
@@ -10,8 +10,8 @@
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/tar_reader.hpp>
-#include <feedline/source/detail/file_cache.hpp>
 #include <feedline/source/detail/stream_archive.hpp>
+#include <feedline/window/detail/file_cache.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 

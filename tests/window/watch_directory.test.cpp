@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <feedline/source/watch_directory.hpp>
+#include <feedline/window/watch_directory.hpp>
 
 #include <algorithm>
 #include <atomic>
