@@ -28,14 +28,12 @@
 #include <feedline/queue/overflow.hpp>
 #include <feedline/queue/reorder_queue.hpp>
 #include <feedline/queue/spsc_queue.hpp>
-#include <feedline/source/broadcast.hpp>
 #include <feedline/source/concat.hpp>
 #include <feedline/source/files.hpp>
 #include <feedline/source/generate.hpp>
 #include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/indexed_lines.hpp>
 #include <feedline/source/interleave.hpp>
-#include <feedline/source/join.hpp>
 #include <feedline/source/lines.hpp>
 #include <feedline/source/lines_options.hpp>
 #include <feedline/source/mix.hpp>

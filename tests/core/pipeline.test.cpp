@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <feedline/feedline.hpp>
+#include <feedline/live.hpp>
 #include <feedline/window.hpp>
 
 #include "support/catch.hpp"

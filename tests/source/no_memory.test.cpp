@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <feedline/feedline.hpp>
+#include <feedline/live.hpp>
 #include <feedline/source/shard_cache.hpp>
 #include <feedline/window.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <feedline/source/broadcast.hpp>
+#include <feedline/live/broadcast.hpp>
 
 #include <atomic>
 #include <chrono>

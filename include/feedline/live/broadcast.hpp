@@ -23,8 +23,8 @@
 #include <feedline/core/parts.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/detail/given_size.hpp>
+#include <feedline/live/detail/pump.hpp>
 #include <feedline/queue/queue_status.hpp>
-#include <feedline/source/detail/pump.hpp>
 #include <feedline/source/push_source.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <feedline/source/join.hpp>
+#include <feedline/live/join.hpp>
 
 #include <algorithm>
 #include <chrono>

@@ -19,8 +19,8 @@
 #include <feedline/core/any_loader.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/live/detail/pump.hpp>
 #include <feedline/queue/queue_status.hpp>
-#include <feedline/source/detail/pump.hpp>
 #include <feedline/source/push_source.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
