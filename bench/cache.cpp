@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
+#include <feedline/cache/cache.hpp>
 #include <feedline/image/resize.hpp>
-#include <feedline/stage/cache.hpp>
 
 #include "photos.hpp"
 

@@ -32,7 +32,7 @@ set(layers metrics snapshot transport plan run)
 # Sources, stages and components use only public headers. Exceptions: the first four run stages inside them, a
 # queue is part of the plan, ranks divide positions, a batch takes rows of identities, and range() hashes its
 # elements.
-set(inside_core source/detail/mapped_source.hpp stage/detail/one_at_a_time.hpp stage/detail/cached_stage.hpp
+set(inside_core source/detail/mapped_source.hpp cache/detail/one_at_a_time.hpp cache/detail/cached_stage.hpp
   stage/detail/branches.hpp stage/prefetch.hpp source/detail/reordered_source.hpp stage/batch.hpp source/range.hpp)
 
 # Headers without their own test: they only include others, like a component's header, or only declare, like

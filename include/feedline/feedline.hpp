@@ -46,8 +46,6 @@
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/batch_into.hpp>
 #include <feedline/stage/bucket_batch.hpp>
-#include <feedline/stage/cache.hpp>
-#include <feedline/stage/cache_options.hpp>
 #include <feedline/stage/concurrent_shuffle_buffer.hpp>
 #include <feedline/stage/enumerate.hpp>
 #include <feedline/stage/filter.hpp>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <vector>
 
+#include <feedline/cache/cache.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/source/range.hpp>
-#include <feedline/stage/cache.hpp>
 #include <feedline/stage/map.hpp>
 #include <feedline/stage/prefetch.hpp>
 

@@ -3,9 +3,9 @@
 #include <string_view>
 #include <vector>
 
+#include <feedline/cache/cache.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/source/range.hpp>
-#include <feedline/stage/cache.hpp>
 #include <feedline/stage/map.hpp>
 
 namespace fl = feedline;

@@ -2,9 +2,9 @@
 #include <string>
 #include <vector>
 
+#include <feedline/cache/cache.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/source/range.hpp>
-#include <feedline/stage/cache.hpp>
 #include <feedline/stage/map.hpp>
 
 namespace fl = feedline;

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include <feedline/cache.hpp>
 #include <feedline/feedline.hpp>
 
 #include "support/catch.hpp"

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include <feedline/cache.hpp>
 #include <feedline/feedline.hpp>
 
 #include "support/catch.hpp"

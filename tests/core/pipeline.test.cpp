@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/cache.hpp>
 #include <feedline/feedline.hpp>
 #include <feedline/live.hpp>
 #include <feedline/window.hpp>

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/cache.hpp>
 #include <feedline/feedline.hpp>
 #include <feedline/source/tar.hpp>
 

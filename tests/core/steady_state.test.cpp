@@ -17,6 +17,7 @@
 
 #include <malloc.h>
 
+#include <feedline/cache.hpp>
 #include <feedline/feedline.hpp>
 
 #include "support/asleep.hpp"

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/cache.hpp>
 #include <feedline/feedline.hpp>
 #include <feedline/source/detail/tar_index.hpp>
 #include <feedline/testing.hpp>

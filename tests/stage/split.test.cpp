@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include <feedline/stage/split.hpp>
 
+#include <feedline/cache/cache.hpp>
 #include <feedline/core/any_loader.hpp>
 #include <feedline/source/concat.hpp>
 #include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/range.hpp>
 #include <feedline/stage/batch.hpp>
-#include <feedline/stage/cache.hpp>
 #include <feedline/stage/filter.hpp>
 #include <feedline/stage/flat_map.hpp>
 #include <feedline/stage/map.hpp>

@@ -4,6 +4,5 @@
 #ifndef FEEDLINE_COMPILED
 #error "Compile this file and all others that include feedline with -DFEEDLINE_COMPILED"
 #endif
-#include <feedline/stage/detail/cache_store.ipp>
 #include <feedline/stage/shuffle.ipp>
 #include <feedline/stage/windows.ipp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A cache in a directory, shared by processes and by later runs.
-#include <feedline/stage/cache.hpp>
+#include <feedline/cache/cache.hpp>
 
 #include <feedline/source/range.hpp>
 #include <feedline/stage/map.hpp>
@@ -29,7 +29,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <feedline/stage/detail/cache_directory.hpp>
+#include <feedline/cache/detail/cache_directory.hpp>
 
 #include "support/catch.hpp"
 #include "support/outcome.hpp"

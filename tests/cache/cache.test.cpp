@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <feedline/stage/cache.hpp>
+#include <feedline/cache/cache.hpp>
 
 #include <feedline/source/global_shuffle.hpp>
 #include <feedline/source/range.hpp>

@@ -7,15 +7,15 @@
 #include <type_traits>
 #include <utility>
 
+#include <feedline/cache/cache_options.hpp>
+#include <feedline/cache/detail/cache_store.hpp>
+#include <feedline/cache/detail/cached_stage.hpp>
+#include <feedline/cache/detail/one_at_a_time.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/source.hpp>
 #include <feedline/core/stage.hpp>
 #include <feedline/core/stored_value.hpp>
 #include <feedline/detail/share.hpp>
-#include <feedline/stage/cache_options.hpp>
-#include <feedline/stage/detail/cache_store.hpp>
-#include <feedline/stage/detail/cached_stage.hpp>
-#include <feedline/stage/detail/one_at_a_time.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 

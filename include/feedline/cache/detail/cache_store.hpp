@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include <feedline/stage/cache_options.hpp>
-#include <feedline/stage/detail/cache_table.hpp>
+#include <feedline/cache/cache_options.hpp>
+#include <feedline/cache/detail/cache_table.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -66,5 +66,5 @@ class cache_store {
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
 #ifndef FEEDLINE_COMPILED
-#include <feedline/stage/detail/cache_store.ipp>
+#include <feedline/cache/detail/cache_store.ipp>
 #endif

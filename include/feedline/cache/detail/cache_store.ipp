@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-#include <feedline/stage/detail/cache_store.hpp>
+#include <feedline/cache/detail/cache_store.hpp>
 
 #include <stdexcept>
 #include <utility>
 
+#include <feedline/cache/detail/cache_directory.hpp>
+#include <feedline/cache/detail/memory_table.hpp>
 #include <feedline/detail/given_size.hpp>
-#include <feedline/stage/detail/cache_directory.hpp>
-#include <feedline/stage/detail/memory_table.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

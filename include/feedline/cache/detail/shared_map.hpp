@@ -7,8 +7,8 @@
 #include <mutex>
 #include <optional>
 
+#include <feedline/cache/detail/cache_table.hpp>
 #include <feedline/core/random.hpp>
-#include <feedline/stage/detail/cache_table.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

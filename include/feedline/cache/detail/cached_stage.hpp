@@ -17,6 +17,8 @@
 
 #include <sys/stat.h>
 
+#include <feedline/cache/detail/cache_store.hpp>
+#include <feedline/cache/detail/cache_table.hpp>
 #include <feedline/core/failure.hpp>
 #include <feedline/core/item_bytes.hpp>
 #include <feedline/core/plan/facts.hpp>
@@ -28,8 +30,6 @@
 #include <feedline/core/stored_value.hpp>
 #include <feedline/detail/fields.hpp>
 #include <feedline/detail/type_name.hpp>
-#include <feedline/stage/detail/cache_store.hpp>
-#include <feedline/stage/detail/cache_table.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

@@ -8,9 +8,9 @@
 #include <new>
 #include <span>
 
+#include <feedline/cache/detail/cache_table.hpp>
+#include <feedline/cache/detail/shared_map.hpp>
 #include <feedline/core/stored_value.hpp>
-#include <feedline/stage/detail/cache_table.hpp>
-#include <feedline/stage/detail/shared_map.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

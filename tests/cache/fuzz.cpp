@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Reads libFuzzer's bytes as a file that another process left in the directory of a cache, and finds its values. The corpus
 // needs no files.
-#include <feedline/stage/detail/cache_directory.hpp>
+#include <feedline/cache/detail/cache_directory.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -28,13 +28,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <feedline/cache/detail/cache_table.hpp>
+#include <feedline/cache/detail/shared_map.hpp>
 #include <feedline/core/callback.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/stored_value.hpp>
 #include <feedline/detail/open_file.hpp>
 #include <feedline/detail/readable_text.hpp>
-#include <feedline/stage/detail/cache_table.hpp>
-#include <feedline/stage/detail/shared_map.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How a cache distinguishes samples, and notices that their data changed.
-#include <feedline/stage/cache.hpp>
+#include <feedline/cache/cache.hpp>
 
 #include <feedline/source/concat.hpp>
 #include <feedline/source/files.hpp>
