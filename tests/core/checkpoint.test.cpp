@@ -170,6 +170,27 @@ struct held_places {
   std::uint64_t late;
 };
 
+/// 1, 2, 3, …, before which the first call fails.
+struct first_call_fails {
+  static constexpr fl::source_traits traits{.kind = "first_call_fails"};
+
+  std::uint64_t size() const { return places; }
+
+  int at(std::uint64_t place) const {
+    if (place == 0) throw std::runtime_error("bad");
+    return static_cast<int>(place);
+  }
+
+  std::uint64_t places;
+};
+
+/// A stage whose state the run can't save.
+struct opaque {
+  using output = int;
+
+  void operator()(int n, auto& emit) { emit(n); }
+};
+
 /// `compose` makes a pipeline whose items are 0, 1, 2, …, of which number 20 comes during the stop.
 template <class Compose>
 void check_half_stopped(const std::string& name, Compose compose) {
@@ -344,6 +365,60 @@ TEST_CASE("A checkpoint after an incomplete batch doesn't repeat the failures of
       CHECK_FALSE(resumed.next());
       CHECK(resumed.failures().size() == failures.back() - (at > 0 ? failures[at - 1] : 0));
     }
+  }
+}
+
+TEST_CASE("A checkpoint directly after the failure of the first call of all can be resumed") {
+  const watchdog guard("a failure of the first call");
+  const auto check = [](const auto& p, std::optional<int> first) {
+    const auto throws = [](const fl::failure&) { throw std::logic_error("mine"); };
+    auto loader = p.finite({.on_error = fl::on_error::skip, .on_failure = throws});
+    CHECK(throws_saying<std::logic_error>("mine", [&] { loader.next(); }));
+    const auto left = fl::checkpoint::from_bytes(loader.checkpoint().to_bytes());
+    auto resumed = p.finite({.on_error = fl::on_error::skip, .resume = left});
+    CHECK(resumed.next() == first);
+    CHECK(resumed.failures().empty());
+  };
+  check(fl::from(first_call_fails{3}) | opaque(), 1);
+  check(fl::from(first_call_fails{3}) | fl::map(same, fl::workers{2}) | opaque(), 1);
+  check(fl::from(first_call_fails{1}) | fl::map(same, fl::workers{2}), {}); // its packet ends the epoch
+}
+
+TEST_CASE("A checkpoint from before the first snapshot knows its epoch, whichever the run began with") {
+  const watchdog guard("first_epoch");
+  const auto numbers = [](int size) { return fl::from(iota(static_cast<std::size_t>(size))); };
+  const fl::finite_options options{.seed = 3, .first_epoch = 5};
+  std::vector<int> order;
+  for (const int n : (numbers(20) | fl::global_shuffle()).finite(options)) order.push_back(n);
+
+  SECTION("failures after its incomplete batch don't come again") {
+    const mapping f = [&](int n) { return n == order.back() ? throw std::runtime_error("bad") : n; };
+    const auto p = numbers(20) | fl::global_shuffle() | fl::map(f) | fl::batch(32);
+    const auto left = [&] {
+      fl::finite_options leaving = options;
+      leaving.on_error = fl::on_error::skip;
+      leaving.on_failure = [](const fl::failure&) { throw std::logic_error("mine"); };
+      auto loader = p.finite(leaving);
+      CHECK(throws_saying<std::logic_error>("mine", [&] { loader.next(); }));
+      return loader.checkpoint();
+    }();
+    CHECK(left.to_json().find("\"epoch\": 5,") != std::string::npos);
+    auto resumed = p.finite({.on_error = fl::on_error::skip, .resume = left});
+    CHECK(resumed.next().value().size() == 19);
+    resumed = p.finite({.on_error = fl::on_error::skip, .resume = resumed.checkpoint()});
+    CHECK_FALSE(resumed.next());
+    CHECK(resumed.failures().empty());
+  }
+  SECTION("samples that were added since don't come in it") {
+    const auto make = [&](int size) { return numbers(size) | fl::global_shuffle() | opaque(); };
+    const auto left = [&] {
+      auto loader = make(20).finite(options);
+      for (int i = 0; i < 10; ++i) CHECK(loader.next() == order[static_cast<std::size_t>(i)]);
+      return loader.checkpoint();
+    }();
+    auto resumed = make(30).finite({.resume = left, .allow_grown_data = true});
+    for (std::size_t i = 10; i < 20; ++i) CHECK(resumed.next() == order[i]);
+    CHECK_FALSE(resumed.next());
   }
 }
 

@@ -207,7 +207,8 @@ FEEDLINE_INLINE std::string checkpoint::to_json() const {
   };
   return "{\n" + field("feedline_checkpoint", version) + field("seed", state_.run.seed) + "  \"mode\": \"" +
          (state_.run.for_ever ? "infinite" : "finite") + "\",\n" + field("rank", state_.run.rank) +
-         field("ranks", state_.run.ranks) + field("epoch", detail::source_word(state_.at, 0)) +
+         field("ranks", state_.run.ranks) +
+         field("epoch", detail::epoch_of(state_.at, state_.run.first_epoch.value_or(0))) +
          field("position", detail::source_word(state_.at, 1)) + field("held_samples", held) +
          field("held_bytes", bytes_of_held) + field("failures", state_.failed.count()) +
          field("digest", state_.digest) + "  \"bytes\": \"" + hex + "\"\n}\n";

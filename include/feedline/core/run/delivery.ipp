@@ -39,7 +39,8 @@ FEEDLINE_INLINE delivery::delivery(pipeline_run& of)
     // If the last item didn't determine the position, samples after it may have been skipped. Their failures must not come again.
     const snapshot& at = from->state().at;
     if (!at.words.empty() && at.words[0] != 0 && from->state().failed.count() > 0)
-      last_failed = {sample_id::no_index, 0, static_cast<std::uint32_t>(run.resumed().last_epoch())};
+      last_failed = {sample_id::no_index, 0,
+                     static_cast<std::uint32_t>(run.resumed().last_epoch(run.context().first_epoch))};
     came = true;
     digest = running_digest(from->state().digest);
   }
@@ -139,7 +140,8 @@ FEEDLINE_INLINE queue_status delivery::ended() {
 FEEDLINE_INLINE checkpoint delivery::checkpoint() const {
   const auto place = input.now();
   const auto& [before, since] = place;
-  elastic_place exact = run.place_behind(last, last_failed, epoch_of(*before) + since.epochs, has_ended);
+  const std::uint64_t epoch = epoch_of(*before, run.context().first_epoch) + since.epochs;
+  elastic_place exact = run.place_behind(last, last_failed, epoch, has_ended);
   checkpoint_state s{run.identity(*before), failures->samples(), digest.value(), *before, exact.is_common};
   const bool is_exact = exact.at.has_value();
   if (is_exact) s.at = *std::move(exact.at);

@@ -106,7 +106,7 @@ FEEDLINE_INLINE std::optional<snapshot> snapshot_of_other_rank(const source_type
     return nothing_came ? std::optional(snapshot_at(first_epoch, options.rank.number, with_caller))
                         : std::nullopt;
   }
-  std::uint64_t epoch = epoch_of(earlier.at);
+  std::uint64_t epoch = epoch_of(earlier.at, first_epoch);
   const auto places = [&] {
     return type.places(source, make_epoch(options, static_cast<std::uint32_t>(epoch), {}, 0));
   };

@@ -73,7 +73,7 @@ FEEDLINE_INLINE std::string pipeline_run::name_of(const segment_record& segment)
 
 FEEDLINE_INLINE run_identity pipeline_run::identity(const snapshot& at) const {
   run_identity now = identity_;
-  if (epoch_of(at) < options_.old_extent_until) {
+  if (epoch_of(at, context_.first_epoch) < options_.old_extent_until) {
     now.old_extent = options_.old_extent;
     now.old_extent_until = options_.old_extent_until;
   }
@@ -450,7 +450,7 @@ FEEDLINE_INLINE void pipeline_run::check_data(const run_identity& earlier) {
            " has grown again within the epoch in which it grew before: resume without the newest parts "
            "until that epoch has ended");
   options_.old_extent = earlier.extent;
-  options_.old_extent_until = resumed_.last_epoch() + 1;
+  options_.old_extent_until = resumed_.last_epoch(context_.first_epoch) + 1;
 }
 
 FEEDLINE_INLINE void pipeline_run::resume_at(const snapshot& at) {

@@ -140,8 +140,8 @@ class resumption {
 
   void found_again(std::size_t place, std::shared_ptr<read_again> samples);
 
-  /// The last epoch that any part of the earlier run had reached.
-  std::uint64_t last_epoch() const;
+  /// The last epoch that any part of the earlier run, which began with epoch `first`, had reached.
+  std::uint64_t last_epoch(std::uint64_t first) const;
 
   /// The failures of the earlier run among the samples that are recomputed.
   std::vector<failed_call> failures() const;

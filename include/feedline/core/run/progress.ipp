@@ -134,8 +134,8 @@ FEEDLINE_INLINE bool resumption::has_values_of(std::size_t place) const noexcept
   return has;
 }
 
-FEEDLINE_INLINE std::uint64_t resumption::last_epoch() const {
-  std::uint64_t epoch = epoch_of(snapshot_);
+FEEDLINE_INLINE std::uint64_t resumption::last_epoch(std::uint64_t first) const {
+  std::uint64_t epoch = epoch_of(snapshot_, first);
   for (const stream_place& p : places()) epoch += p.epochs;
   return epoch;
 }

@@ -28,8 +28,10 @@ inline std::uint64_t source_word(const snapshot& c, std::size_t number) noexcept
   return c.words.size() > 2 + number && c.words[0] == 0 && c.words[1] > number ? c.words[2 + number] : 0;
 }
 
-/// The epoch that the source has reached.
-inline std::uint64_t epoch_of(const snapshot& c) noexcept { return source_word(c, 0); }
+/// The epoch that the source has reached, in a run that began with epoch `first`.
+inline std::uint64_t epoch_of(const snapshot& c, std::uint64_t first) noexcept {
+  return c.words.empty() || c.words[0] != 0 ? first : source_word(c, 0);
+}
 
 /// Writes one section of a snapshot.
 template <class Write>
