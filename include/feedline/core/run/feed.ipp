@@ -26,11 +26,11 @@ FEEDLINE_INLINE flow feed(const packet_chain& chain, packet& p, channel_base& fr
     wanted = result;
     if (wanted == flow::enough) abandon();
   };
+  // A stage that had enough declared it, which has an effect only if nothing upstream is kept for later.
+  const bool had_enough = progress.enough && !is_after_state && !passes_over_epoch;
   // The earlier run had already received all that it wanted of this epoch.
   if ((progress.ending != 0 || progress.enough) && !passes_over_epoch) {
     wanted = flow::enough;
-    // A stage that had enough declared it, which has an effect only if nothing upstream is kept for later.
-    const bool had_enough = progress.enough && !is_after_state;
     if ((may_cut_short || had_enough) && !position.passes_over()) abandon();
   }
   std::size_t i = position.items;
@@ -44,7 +44,7 @@ FEEDLINE_INLINE flow feed(const packet_chain& chain, packet& p, channel_base& fr
       result = sink.end_epoch({e.epoch, e.samples}, run.drain);
     } else if ((wanted == flow::more &&
                 !from.is_abandoned(p.generation)) || // otherwise a run on one thread would not get here
-               (!may_cut_short && e.cause->ends_at_once)) {
+               (!may_cut_short && !had_enough && e.cause->ends_at_once)) {
       if (e.kind == event_kind::skipped) {
         position.events = number + 1;
         result = sink.skipped(std::move(e.cause));
