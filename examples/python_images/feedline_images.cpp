@@ -120,7 +120,7 @@ std::array<double, 2> checked(const char* name, const std::array<double, 2>& ran
 }
 
 /// Where shards lie that aren't files.
-std::shared_ptr<fl::object_store> store_of(const fl::file_patterns& shards,
+decltype(fl::tar_options::remote) store_of(const fl::file_patterns& shards,
                                            const std::optional<std::filesystem::path>& cache_dir,
                                            std::int64_t cache_bytes,
                                            const fl::callback<std::string>& on_notice) {

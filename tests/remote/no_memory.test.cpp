@@ -11,12 +11,14 @@
 #include <string>
 #include <vector>
 
-#include <feedline/source/shard_cache.hpp>
+#include <feedline/feedline.hpp>
 
 #include "support/catch.hpp"
 #include "support/failing_allocations.hpp"
+#include "support/memory_store.hpp"
 #include "support/misbehaving_server.hpp"
 #include "support/remote_reads.hpp"
+#include "support/tar_writer.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/watchdog.hpp"
 
@@ -80,4 +82,21 @@ TEST_CASE("where there is no memory, reads fail, and the process goes on") {
     });
   }
   CHECK(server.requests().size() > 10);
+}
+
+TEST_CASE("where there is no memory, a cache of shards ends runs with an error") {
+  const auto store = std::make_shared<fl::test::memory_store>(2000, 8000);
+  fl::test::tar_writer tar;
+  for (int i = 0; i < 5; ++i) tar.add(std::to_string(i) + ".txt", std::string(3000, 'x'));
+  store->put("mem://a.tar", tar.closed());
+  const fl::test::temporary_folder folder;
+  const fl::test::watchdog dog("a cache of shards");
+  bool has_run = false;
+  fl::test::without_memory([&] {
+    const auto cached = fl::cached(store, {.directory = folder / "cache", .bytes = 1 << 20});
+    auto loader = (fl::tar_samples("mem://a.tar", {.remote = cached}) | fl::prefetch(2)).finite();
+    while (loader.next()) continue;
+    has_run = true;
+  });
+  CHECK(has_run);
 }

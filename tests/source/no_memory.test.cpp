@@ -4,20 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include <feedline/feedline.hpp>
 #include <feedline/live.hpp>
-#include <feedline/source/shard_cache.hpp>
 #include <feedline/window.hpp>
 
 #include "support/catch.hpp"
 #include "support/failing_allocations.hpp"
-#include "support/memory_store.hpp"
-#include "support/tar_writer.hpp"
-#include "support/temporary_folder.hpp"
 #include "support/watchdog.hpp"
 
 namespace fl = feedline;
@@ -79,17 +74,5 @@ TEST_CASE("Where there is no memory, runs end with an error, and the process goe
     pushed.close();
     const fl::sliding_window_pool pool(pushed, {.window = 100, .index_threads = 2});
     read_all(fl::from(pool).finite({.seed = 1}));
-  });
-}
-
-TEST_CASE("Where there is no memory, a cache of shards ends runs with an error") {
-  const auto store = std::make_shared<memory_store>(2000, 8000);
-  tar_writer tar;
-  for (int i = 0; i < 5; ++i) tar.add(std::to_string(i) + ".txt", std::string(3000, 'x'));
-  store->put("mem://a.tar", tar.closed());
-  const temporary_folder folder;
-  survives("a cache of shards", [&] {
-    const auto cached = fl::cached(store, {.directory = folder / "cache", .bytes = 1 << 20});
-    read_all((fl::tar_samples("mem://a.tar", {.remote = cached}) | fl::prefetch(2)).finite());
   });
 }

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/source/object_store.hpp>
+#include <feedline/remote/object_store.hpp>
 
 namespace feedline::test {
 

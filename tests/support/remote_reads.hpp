@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <feedline/remote/object_store.hpp>
 #include <feedline/remote/remote_options.hpp>
-#include <feedline/source/object_store.hpp>
 
 namespace feedline::test {
 

@@ -7,4 +7,6 @@
 #include <feedline/remote/detail/aws_keys.ipp>
 #include <feedline/remote/detail/http_answer.ipp>
 #include <feedline/remote/detail/url.ipp>
+#include <feedline/remote/object_store.ipp>
 #include <feedline/remote/remote_store.ipp>
+#include <feedline/remote/shard_cache.ipp>

@@ -3,8 +3,8 @@
 // remote: an object store that reads from web servers and S3.
 #include <memory>
 
+#include <feedline/remote/object_store.hpp>
 #include <feedline/remote/remote_options.hpp>
-#include <feedline/source/object_store.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 

@@ -9,12 +9,12 @@
 #include <feedline/source/detail/indexed_tar.ipp>
 #include <feedline/source/detail/line_index.ipp>
 #include <feedline/source/detail/read_ahead.ipp>
+#include <feedline/source/detail/shard_store.ipp>
 #include <feedline/source/detail/tar_in_order.ipp>
 #include <feedline/source/detail/tar_shards.ipp>
 #include <feedline/source/files.ipp>
 #include <feedline/source/lines.ipp>
 #include <feedline/source/records.ipp>
-#include <feedline/source/shard_cache.ipp>
 #include <feedline/source/tar.ipp>
 #include <feedline/source/tar_sample.ipp>
 #include <feedline/source/with_replacement.ipp>

@@ -15,11 +15,11 @@
 #include <feedline/core/source.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/source/detail/indexed_tar.hpp>
+#include <feedline/source/detail/shard_store.hpp>
 #include <feedline/source/detail/tar_in_order.hpp>
 #include <feedline/source/detail/tar_shards.hpp>
 #include <feedline/source/file_patterns.hpp>
 #include <feedline/source/lines_options.hpp>
-#include <feedline/source/object_store.hpp>
 #include <feedline/source/tar_sample.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -31,8 +31,9 @@ struct tar_options {
   /// shard in a store, an object SHARD.index that was written for the same file is used in any case.
   bool keep_index = false;
 
-  /// Where shards lie that aren't files, such as those of `https://` and `s3://`: remote() of feedline/remote.hpp.
-  std::shared_ptr<object_store> remote{};
+  /// Where shards lie that aren't files, such as those of `https://` and `s3://`: remote() of feedline/remote.hpp, or another
+  /// std::shared_ptr of an object_store.
+  std::shared_ptr<detail::shard_store> remote{};
 
   /// The most bytes of a sample from that store or from a compressed shard, including its headers; reading a larger one fails. Also the
   /// limit for a memory_budget.
@@ -124,8 +125,8 @@ class tar_samples : public detail::tar_in_order {
   /// doesn't serve, and for a negative max_sample_bytes.
   explicit tar_samples(const file_patterns& shards, tar_options options = {});
 
-  /// Access to the samples by position; reads the headers of all shards. Throws object_error after a stop, and
-  /// std::invalid_argument if there are openers in `decompress`.
+  /// Access to the samples by position; reads the headers of all shards. Throws std::runtime_error after a stop,
+  /// and std::invalid_argument if there are openers in `decompress`.
   detail::indexed_tar indexed(const std::stop_token& stop = {}) const;
 
   /// Whether next() would return a sample, or end the epoch, without waiting for an object.
@@ -137,19 +138,14 @@ class tar_samples : public detail::tar_in_order {
   /// The numbers of the object store, and how long threads waited for parts of objects.
   void metrics(auto& out) const {
     if (!objects()) return;
-    out.total("seconds waited for parts", seconds_waited());
-    store().metrics([&](const char* name, double value) { out(name, value); },
-                    [&](const char* name, double value) { out.total(name, value); });
+    objects()->metrics([&](const char* name, double value) { out(name, value); },
+                       [&](const char* name, double value) { out.total(name, value); });
   }
 
  private:
-  tar_samples(detail::listed_files all, const tar_options& options);
+  tar_samples(detail::listed_shards all, const tar_options& options);
 
   static detail::tar_settings checked(const tar_options& options);
-
-  object_store& store() const noexcept;
-
-  double seconds_waited() const noexcept;
 
   bool keep_index_;
 };

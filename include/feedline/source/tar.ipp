@@ -4,13 +4,12 @@
 
 #include <stdexcept>
 
-#include <feedline/source/detail/object_list.hpp>
 #include <feedline/source/detail/tar_shard.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
 FEEDLINE_INLINE tar_samples::tar_samples(const file_patterns& shards, tar_options options)
-    : tar_samples(detail::list_files_and_objects(shards, traits.kind, options.remote), options) {}
+    : tar_samples(detail::list_shards(shards, traits.kind, options.remote), options) {}
 
 FEEDLINE_INLINE detail::indexed_tar tar_samples::indexed(const std::stop_token& stop) const {
   if (!settings().decompress.empty())
@@ -21,15 +20,11 @@ FEEDLINE_INLINE detail::indexed_tar tar_samples::indexed(const std::stop_token& 
   return {{files(), objects()}, keep_index_, settings(), stop};
 }
 
-FEEDLINE_INLINE object_store& tar_samples::store() const noexcept { return objects()->store(); }
-
-FEEDLINE_INLINE double tar_samples::seconds_waited() const noexcept { return objects()->seconds_waited(); }
-
 FEEDLINE_INLINE std::string tar_samples::outage() const {
-  return objects() ? store().outage() : std::string();
+  return objects() ? objects()->outage() : std::string();
 }
 
-FEEDLINE_INLINE tar_samples::tar_samples(detail::listed_files all, const tar_options& options)
+FEEDLINE_INLINE tar_samples::tar_samples(detail::listed_shards all, const tar_options& options)
     : tar_in_order(std::move(all.files), detail::tar_shards(std::move(all.objects), checked(options))),
       keep_index_(options.keep_index) {}
 

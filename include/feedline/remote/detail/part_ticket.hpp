@@ -16,7 +16,7 @@
 #include <utility>
 
 #include <feedline/remote/detail/url.hpp>
-#include <feedline/source/object_store.hpp>
+#include <feedline/remote/object_store.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

@@ -27,7 +27,7 @@
 #include <feedline/remote/detail/http_answer.hpp>
 #include <feedline/remote/detail/part_ticket.hpp>
 #include <feedline/remote/detail/url.hpp>
-#include <feedline/source/object_store.hpp>
+#include <feedline/remote/object_store.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

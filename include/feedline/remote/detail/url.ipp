@@ -14,7 +14,7 @@
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/remote/detail/aws_keys.hpp>
 #include <feedline/remote/detail/http_answer.hpp>
-#include <feedline/source/object_store.hpp>
+#include <feedline/remote/object_store.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

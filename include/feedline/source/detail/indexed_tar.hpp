@@ -14,15 +14,16 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-struct listed_files;
+class objects_by_position;
+struct listed_shards;
 struct tar_index;
-class tar_objects;
 
 /// Access to the samples of shards by position, counted over all shards. Shards that are files are mapped when first
 /// needed.
 class indexed_tar : public places_in_files {
  public:
-  indexed_tar(const listed_files& all, bool keep_index, const tar_settings& how, const std::stop_token& stop);
+  indexed_tar(const listed_shards& all, bool keep_index, const tar_settings& how,
+              const std::stop_token& stop);
 
   // A copy has announced nothing.
   indexed_tar(const indexed_tar& other);
@@ -49,7 +50,7 @@ class indexed_tar : public places_in_files {
   std::shared_ptr<const std::vector<tar_index>> shards_; // of files
   std::shared_ptr<lazy_maps> maps_;
   tar_settings how_;
-  std::shared_ptr<const tar_objects> objects_; // null: all shards are files
+  std::shared_ptr<const objects_by_position> objects_; // null: all shards are files
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

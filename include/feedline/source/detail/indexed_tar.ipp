@@ -8,18 +8,15 @@
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/run_on_threads.hpp>
 #include <feedline/source/detail/index_file.hpp>
-#include <feedline/source/detail/object_list.hpp>
+#include <feedline/source/detail/shard_store.hpp>
 #include <feedline/source/detail/tar_index.hpp>
-#include <feedline/source/detail/tar_objects.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-FEEDLINE_INLINE indexed_tar::indexed_tar(const listed_files& all, bool keep_index, const tar_settings& how,
+FEEDLINE_INLINE indexed_tar::indexed_tar(const listed_shards& all, bool keep_index, const tar_settings& how,
                                          const std::stop_token& stop)
     : maps_(std::make_shared<lazy_maps>(all.files.names())), how_(how.quiet()) {
-  std::vector<object_index> of_objects;
-  if (all.objects) of_objects = object_indexer(all.objects, how, stop).all();
-  const auto is_object = [&](std::size_t i) { return all.objects && all.objects->has(i); };
+  if (all.objects) objects_ = all.objects->by_position(how, stop);
   std::vector<tar_index> shards(all.files.names().size());
   // They mostly wait for the disk. To look for a sample's members takes memory, so one shard at a time does that.
   run_each_on_threads(shards.size(), how.notice && how.notice->may_look_for_neighbours() ? 1 : 16,
@@ -29,9 +26,8 @@ FEEDLINE_INLINE indexed_tar::indexed_tar(const listed_files& all, bool keep_inde
                           shards[i] = index_of_tar(all.files.names()[i], how, keep_index, stop);
                       });
   for (std::size_t i = 0; i < shards.size(); ++i)
-    add_file((is_object(i) ? of_objects[i].samples : shards[i]).begins.size());
+    add_file(is_object(i) ? objects_->samples(i) : shards[i].begins.size());
   shards_ = std::make_shared<const std::vector<tar_index>>(std::move(shards));
-  if (all.objects) objects_ = std::make_shared<const tar_objects>(all.objects, how, std::move(of_objects));
 }
 
 FEEDLINE_INLINE indexed_tar::indexed_tar(const indexed_tar& other)
@@ -39,7 +35,7 @@ FEEDLINE_INLINE indexed_tar::indexed_tar(const indexed_tar& other)
       shards_(other.shards_),
       maps_(other.maps_),
       how_(other.how_),
-      objects_(other.objects_ ? std::make_shared<const tar_objects>(*other.objects_) : nullptr) {}
+      objects_(other.objects_ ? other.objects_->copy() : nullptr) {}
 
 FEEDLINE_INLINE tar_sample indexed_tar::at(std::uint64_t place, const std::stop_token& stop) const {
   const std::size_t number = file_of(place);

@@ -18,7 +18,7 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-class object_list;
+class shard_objects;
 class tar_names;
 
 /// The samples of shards, one shard after another.
@@ -48,8 +48,8 @@ class tar_in_order {
 
   std::uint64_t extent() const noexcept { return files_.extent(); }
 
-  /// Of the options and of the shards' names, sizes and contents or, for objects, versions. Throws object_error if the
-  /// store can't say which version an object has, also after a stop, and outage_error.
+  /// Of the options and of the shards' names, sizes and contents or, for objects, versions. Throws if the store can't say
+  /// which version an object has, also after a stop, and outage_error.
   std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop = {}) const;
 
   /// The index of the last sample that next() returned, or for which it threw.
@@ -83,7 +83,7 @@ class tar_in_order {
   const tar_settings& settings() const noexcept { return opener_.settings(); }
 
   /// Null if all shards are files.
-  const std::shared_ptr<object_list>& objects() const noexcept { return opener_.objects(); }
+  const std::shared_ptr<shard_objects>& objects() const noexcept { return opener_.objects(); }
 
   /// Whether next() would return a sample, or end the epoch, without waiting for an object.
   bool is_ready() const { return opener_.ready(files_, shard_.get()); }

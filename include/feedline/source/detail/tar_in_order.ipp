@@ -5,9 +5,8 @@
 #include <exception>
 
 #include <feedline/core/failure.hpp>
-#include <feedline/source/detail/object_list.hpp>
+#include <feedline/source/detail/shard_store.hpp>
 #include <feedline/source/detail/tar_index.hpp>
-#include <feedline/source/object_store.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -94,7 +93,7 @@ FEEDLINE_INLINE std::optional<std::size_t> tar_in_order::max_item_bytes() const 
 }
 
 FEEDLINE_INLINE std::size_t tar_in_order::bytes_held() const {
-  return (objects() ? objects()->store().bytes_ahead() : 0) + settings().bytes_held();
+  return (objects() ? objects()->bytes_ahead() : 0) + settings().bytes_held();
 }
 
 FEEDLINE_INLINE std::string tar_in_order::origin(std::uint64_t index) const {

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <stop_token>
 
@@ -12,32 +11,10 @@
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/read_ahead.hpp>
+#include <feedline/source/detail/shard_store.hpp>
 #include <feedline/source/detail/tar_settings.hpp>
-#include <feedline/source/tar_sample.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
-
-class object_ahead;
-class object_list;
-
-/// A shard that is open, which is a file or an object.
-class open_tar_shard {
- public:
-  open_tar_shard() = default;
-  open_tar_shard(open_tar_shard&&) = delete;
-  virtual ~open_tar_shard() = default;
-
-  /// As those of basic_tar_shard.
-  virtual std::optional<tar_sample> next() = 0;
-  virtual std::uint64_t position() const noexcept = 0;
-  virtual tar_place place() const = 0;
-
-  /// Up to where its file was used.
-  virtual std::uint64_t offset() const noexcept = 0;
-
-  /// Whether reading that many bytes of its file wouldn't wait for an object; true also if it would fail.
-  virtual bool is_ready(std::uint64_t bytes) const noexcept = 0;
-};
 
 /// The opener for a shard that begins with these bytes; null for one that isn't compressed.
 const text_opener* opener_for(const tar_settings& how, std::span<const std::byte> begin);
@@ -47,14 +24,14 @@ std::unique_ptr<open_tar_shard> open_compressed(const std::shared_ptr<const mapp
                                                 const text_opener& opener, const tar_settings& how,
                                                 const std::stop_token& stop);
 
-/// Maps shards that are files, and requests objects in parts; reads both ahead. Compressed ones are read from their beginning,
+/// Maps shards that are files, and reads them ahead; opens objects. Compressed ones are read from their beginning,
 /// also to continue in the middle.
 class tar_shards {
  public:
   using shard = open_tar_shard;
 
   /// `objects`: null if all shards are files.
-  tar_shards(std::shared_ptr<object_list> objects, tar_settings how);
+  tar_shards(std::shared_ptr<shard_objects> objects, tar_settings how);
 
   // A copy requests its own parts.
   tar_shards(const tar_shards& other);
@@ -77,7 +54,7 @@ class tar_shards {
   /// Whether a stop may have cut the shard off: not one that is mapped.
   bool is_stopped() const noexcept;
 
-  const std::shared_ptr<object_list>& objects() const noexcept { return objects_; }
+  const std::shared_ptr<shard_objects>& objects() const noexcept { return objects_; }
 
   const tar_settings& settings() const noexcept { return how_; }
 
@@ -85,14 +62,12 @@ class tar_shards {
   bool ready(const file_order& files, const shard* open) const;
 
  private:
-  std::unique_ptr<shard> open_object(const file_order& files, std::size_t number, const tar_place& from);
-
-  std::shared_ptr<object_list> objects_;
+  std::shared_ptr<shard_objects> objects_;
   tar_settings how_;
   std::stop_token stop_;
   std::shared_ptr<const mapped_file> file_; // the file that was opened last
   read_ahead files_ahead_;
-  std::shared_ptr<object_ahead> objects_ahead_;
+  std::shared_ptr<objects_in_order> objects_in_order_;
   bool is_object_ = false;        // the shard that was opened last
   bool is_compressed_ = false;    // that shard
   std::uint64_t last_offset_ = 0; // where its last sample ends

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include <feedline/source/detail/object_list.hpp>
-#include <feedline/source/object_store.hpp>
+#include <feedline/remote/detail/object_list.hpp>
+#include <feedline/remote/object_store.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

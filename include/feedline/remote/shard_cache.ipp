@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-#include <feedline/source/shard_cache.hpp>
+#include <feedline/remote/shard_cache.hpp>
 
 #include <stdexcept>
 #include <utility>
 
-#include <feedline/source/detail/cached_store.hpp>
+#include <feedline/remote/detail/cached_store.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <feedline/source/object_store.hpp>
+#include <feedline/remote/object_store.hpp>
 
 #include <cstddef>
 #include <stop_token>

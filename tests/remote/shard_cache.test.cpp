@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <feedline/source/shard_cache.hpp>
+#include <feedline/remote/shard_cache.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include <feedline/detail/file_draft.hpp>
-#include <feedline/source/detail/cached_part.hpp>
+#include <feedline/remote/detail/cached_part.hpp>
 
 #include "support/catch.hpp"
 #include "support/memory_store.hpp"

@@ -21,9 +21,8 @@
 #include <feedline/detail/file_search.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
+#include <feedline/remote/object_store.hpp>
 #include <feedline/source/detail/file_order.hpp>
-#include <feedline/source/file_patterns.hpp>
-#include <feedline/source/object_store.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -187,53 +186,5 @@ class object_list {
   std::vector<std::optional<object_info>> versions_;
   std::atomic<std::uint64_t> waited_ns_{0}; // of all threads
 };
-
-/// The files of a source, and the objects among them, if any.
-struct listed_files {
-  file_order files;
-  std::shared_ptr<object_list> objects{};
-};
-
-/// Lists files and objects. A name that the store serves is that of an object, in which only braces are expanded.
-/// Throws as file_order does, and std::invalid_argument for a URL that no store serves.
-inline listed_files list_files_and_objects(const file_patterns& patterns, const char* source,
-                                           const std::shared_ptr<object_store>& store) {
-  if (!store) {
-    for (const std::string& name : patterns.names())
-      if (const std::string_view scheme = scheme_of(name); !scheme.empty())
-        throw std::invalid_argument("feedline::" + std::string(source) + ": names that begin with " +
-                                    in_backticks(scheme) +
-                                    " need an object store: set .remote = feedline::remote(), which is in "
-                                    "feedline/remote.hpp of the component feedline::remote");
-    return {file_order(patterns, source)};
-  }
-  const auto shown = [&](const std::string& name) { return store->serves(name) ? store->shown(name) : name; };
-  const auto append = [&](std::vector<std::string>& names, const std::string& pattern) {
-    if (!store->serves(pattern)) {
-      if (const std::string_view scheme = scheme_of(pattern); !scheme.empty())
-        throw std::invalid_argument("feedline::" + std::string(source) +
-                                    ": the store that was given as .remote "
-                                    "doesn't serve names that begin with " +
-                                    in_backticks(scheme));
-      return append_files(names, pattern);
-    }
-    for (std::string& name : expand_braces(pattern, shown(pattern))) names.push_back(std::move(name));
-  };
-  std::vector<std::string> names = file_order::list(patterns, source, append, shown);
-  std::vector<std::string> files, objects(names.size());
-  std::vector<bool> is_object(names.size());
-  files.reserve(names.size());
-  bool has_any = false;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    files.push_back(shown(names[i]));
-    if (!store->serves(names[i])) continue;
-    objects[i] = std::move(names[i]);
-    is_object[i] = has_any = true;
-  }
-  file_order order(std::move(files), source, is_object);
-  if (!has_any) return {std::move(order)};
-  auto list = std::make_shared<object_list>(store, std::move(objects), order);
-  return {std::move(order), std::move(list)};
-}
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

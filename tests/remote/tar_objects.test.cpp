@@ -23,6 +23,7 @@
 
 #include <feedline/cache.hpp>
 #include <feedline/feedline.hpp>
+#include <feedline/remote/object_store.hpp>
 #include <feedline/source/detail/tar_index.hpp>
 #include <feedline/testing.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The bytes of an object one after another, from parts of it.
+// The bytes of an object or of a decompressed shard one after another, from parts of it.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,24 +9,29 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <utility>
 
 #include <feedline/core/failure.hpp>
-#include <feedline/source/detail/object_list.hpp>
-#include <feedline/source/object_store.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// The bytes of an object from an offset on, for stream_archive.
-class object_stream {
- public:
-  /// `next(offset)` returns a part that begins there, and is empty only at the object's end; it throws
-  /// object_error, which ends the stream, and outage_error, which read(), skip() and view() pass on.
-  using next_part = std::function<object_part(std::uint64_t offset)>;
+/// A part of a stream.
+struct stream_part {
+  std::uint64_t end;                    ///< of the whole stream, if it is known
+  std::span<const std::byte> bytes;     ///< from the offset on that was asked for
+  std::shared_ptr<const void> memory{}; ///< keeps the bytes valid; null: they are valid until the next part
+  bool is_mapped = false;               ///< keeping the bytes takes no memory of the process
+};
 
-  object_stream(std::string name, next_part next, std::uint64_t begin, std::uint64_t end = ~std::uint64_t{0})
+/// The bytes of a stream from an offset on, for stream_archive.
+class part_stream {
+ public:
+  /// `next(offset)` returns a part that begins there, and is empty only at the stream's end. An exception ends the
+  /// stream; outage_error is passed on by read(), skip() and view().
+  using next_part = std::function<stream_part(std::uint64_t offset)>;
+
+  part_stream(std::string name, next_part next, std::uint64_t begin, std::uint64_t end = ~std::uint64_t{0})
       : name_(std::move(name)), next_(std::move(next)), position_(begin), end_(end) {}
 
   /// What is read next.
@@ -119,10 +124,10 @@ class object_stream {
       // Messages begin with the name already.
       if (problem_.starts_with(name_ + ": ")) problem_.erase(0, name_.size() + 2);
       if (problem_.empty()) problem_ = "it can't be read";
-      if (is_outage(std::current_exception())) throw; // the object isn't damaged
+      if (is_outage(std::current_exception())) throw; // the stream isn't damaged
       return false;
     }
-    end_ = std::min(end_, part_.object.bytes);
+    end_ = std::min(end_, part_.end);
     rest_ = part_.bytes;
     if (rest_.size() > end_ - std::min(end_, position_))
       rest_ = rest_.first(static_cast<std::size_t>(end_ - position_));
@@ -133,33 +138,11 @@ class object_stream {
   next_part next_;
   std::uint64_t position_;
   std::uint64_t end_;
-  object_part part_;
+  stream_part part_;
   std::span<const std::byte> rest_; // of that part
   bool lends_memory_ = false;
   bool reads_everything_ = false;
   std::string problem_;
 };
-
-/// The same; of members' contents nothing is read.
-class object_headers : public object_stream {
- public:
-  static constexpr bool headers_only = true;
-
-  using object_stream::object_stream;
-};
-
-/// Reads parts of `step` bytes, each when it is needed, but none beyond `end`. The first one may have been requested
-/// before.
-inline object_stream::next_part read_when_needed(std::shared_ptr<object_list> objects, std::size_t number,
-                                                 std::size_t step, std::uint64_t end, std::stop_token stop,
-                                                 std::shared_ptr<object_read> first = {}) {
-  return [=, objects = std::move(objects), stop = std::move(stop),
-          first = std::move(first)](std::uint64_t offset) mutable {
-    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(step, end - std::min(end, offset)));
-    const std::shared_ptr<object_read> read =
-        first ? std::exchange(first, nullptr) : objects->read(number, offset, count);
-    return objects->get(number, offset, count, *read, stop);
-  };
-}
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

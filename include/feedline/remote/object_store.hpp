@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// object_store: where sources read files that aren't on this machine. feedline/remote.hpp has one for web servers
-// and S3.
+// object_store: where sources read files that aren't on this machine. remote() is one for web servers and S3.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,7 +13,8 @@
 #include <string_view>
 
 #include <feedline/core/failure.hpp>
-#include <feedline/version.hpp>
+#include <feedline/source/detail/shard_store.hpp>
+#include <feedline/source/file_patterns.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
@@ -64,12 +64,12 @@ class object_read {
 };
 
 /// Where objects lie: files that are read in parts, by name. Any thread may call it.
-class object_store {
+class object_store : public detail::shard_store {
  public:
   object_store() = default;
   object_store(const object_store&) = delete;
   object_store& operator=(const object_store&) = delete;
-  virtual ~object_store() = default;
+  ~object_store() override = default;
 
   /// Whether it has objects with names of this kind, such as those that begin with `https://`.
   virtual bool serves(std::string_view name) const = 0;
@@ -97,6 +97,14 @@ class object_store {
     static_cast<void>(out);
     static_cast<void>(total);
   }
+
+  /// Called by tar_samples.
+  detail::listed_shards list_shards(const std::shared_ptr<detail::shard_store>& self,
+                                    const file_patterns& shards, const char* source) final;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/remote/object_store.ipp>
+#endif

@@ -17,7 +17,7 @@
 
 #include <feedline/core/random.hpp>
 #include <feedline/detail/mapped_file.hpp>
-#include <feedline/source/object_store.hpp>
+#include <feedline/remote/object_store.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

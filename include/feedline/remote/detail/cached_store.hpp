@@ -22,9 +22,9 @@
 #include <feedline/core/callback.hpp>
 #include <feedline/detail/file_draft.hpp>
 #include <feedline/detail/readable_text.hpp>
-#include <feedline/source/detail/cache_folder.hpp>
-#include <feedline/source/detail/cached_part.hpp>
-#include <feedline/source/object_store.hpp>
+#include <feedline/remote/detail/cache_folder.hpp>
+#include <feedline/remote/detail/cached_part.hpp>
+#include <feedline/remote/object_store.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What happens to runs while the server that they read from doesn't answer.
-#include <feedline/source/object_store.hpp>
+#include <feedline/remote/object_store.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -22,7 +22,7 @@
 #include <vector>
 
 #include <feedline/feedline.hpp>
-#include <feedline/source/shard_cache.hpp>
+#include <feedline/remote/shard_cache.hpp>
 
 #include "support/catch.hpp"
 #include "support/memory_store.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include <feedline/core/callback.hpp>
-#include <feedline/source/object_store.hpp>
+#include <feedline/remote/object_store.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
@@ -38,5 +38,5 @@ std::shared_ptr<object_store> cached(std::shared_ptr<object_store> store, shard_
 } // namespace feedline::inline FEEDLINE_ABI
 
 #ifndef FEEDLINE_COMPILED
-#include <feedline/source/shard_cache.ipp>
+#include <feedline/remote/shard_cache.ipp>
 #endif

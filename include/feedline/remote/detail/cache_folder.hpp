@@ -23,7 +23,7 @@
 #include <feedline/detail/hidden_name.hpp>
 #include <feedline/detail/open_file.hpp>
 #include <feedline/detail/readable_text.hpp>
-#include <feedline/source/detail/cached_part.hpp>
+#include <feedline/remote/detail/cached_part.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

@@ -18,18 +18,46 @@
 #include <feedline/detail/run_on_threads.hpp>
 #include <feedline/detail/tar_header.hpp>
 #include <feedline/detail/tar_reader.hpp>
+#include <feedline/remote/detail/object_list.hpp>
+#include <feedline/remote/object_store.hpp>
 #include <feedline/source/detail/index_file.hpp>
-#include <feedline/source/detail/object_list.hpp>
-#include <feedline/source/detail/object_shard.hpp>
-#include <feedline/source/detail/object_stream.hpp>
+#include <feedline/source/detail/opened_tar_shard.hpp>
+#include <feedline/source/detail/part_stream.hpp>
+#include <feedline/source/detail/shard_store.hpp>
 #include <feedline/source/detail/stream_archive.hpp>
 #include <feedline/source/detail/tar_index.hpp>
 #include <feedline/source/detail/tar_settings.hpp>
 #include <feedline/source/detail/tar_shard.hpp>
-#include <feedline/source/object_store.hpp>
 #include <feedline/source/tar_sample.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
+
+/// A part of an object as one of a stream.
+inline stream_part stream_part_of(object_part part) {
+  return {part.object.bytes, part.bytes, std::move(part.memory), part.is_mapped};
+}
+
+/// A stream of which the contents of members aren't read.
+class object_headers : public part_stream {
+ public:
+  static constexpr bool headers_only = true;
+
+  using part_stream::part_stream;
+};
+
+/// Reads parts of `step` bytes, each when it is needed, but none beyond `end`. The first one may have been requested
+/// before.
+inline part_stream::next_part read_when_needed(std::shared_ptr<object_list> objects, std::size_t number,
+                                               std::size_t step, std::uint64_t end, std::stop_token stop,
+                                               std::shared_ptr<object_read> first = {}) {
+  return [=, objects = std::move(objects), stop = std::move(stop),
+          first = std::move(first)](std::uint64_t offset) mutable {
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(step, end - std::min(end, offset)));
+    const std::shared_ptr<object_read> read =
+        first ? std::exchange(first, nullptr) : objects->read(number, offset, count);
+    return stream_part_of(objects->get(number, offset, count, *read, stop));
+  };
+}
 
 /// The index of an object, and what its samples need besides.
 struct object_index {
@@ -137,7 +165,7 @@ class object_indexer {
 };
 
 /// Reads samples of objects by their position. Any thread may use it.
-class tar_objects {
+class tar_objects final : public objects_by_position {
  public:
   tar_objects(std::shared_ptr<object_list> objects, const tar_settings& how,
               std::vector<object_index> indices)
@@ -147,37 +175,37 @@ class tar_objects {
 
   // A copy has announced nothing.
   tar_objects(const tar_objects& other)
-      : objects_(other.objects_), how_(other.how_), indices_(other.indices_) {}
+      : objects_by_position(), objects_(other.objects_), how_(other.how_), indices_(other.indices_) {}
 
   tar_objects& operator=(const tar_objects&) = delete;
 
-  ~tar_objects() = default;
+  std::shared_ptr<const objects_by_position> copy() const override {
+    return std::make_shared<const tar_objects>(*this);
+  }
 
-  bool has(std::size_t number) const noexcept { return objects_->has(number); }
+  bool has(std::size_t number) const noexcept override { return objects_->has(number); }
 
-  const tar_index& index(std::size_t number) const noexcept { return (*indices_)[number].samples; }
+  std::size_t samples(std::size_t number) const noexcept override { return index(number).begins.size(); }
 
-  /// Throws the same tar_error as reading the shard in order would for this sample.
-  tar_sample at(std::size_t number, std::size_t position, const std::stop_token& stop) const {
+  tar_sample at(std::size_t number, std::size_t position, const std::stop_token& stop) const override {
     const tar_index& samples = index(number);
     if (!samples.problem.empty()) throw tar_error(samples.problem);
     const range r = range_of(samples, position);
-    object_stream stream(
+    part_stream stream(
         objects_->shown(number),
         read_when_needed(objects_, number, r.step, r.end, stop, take_announced(number, position)), r.begin,
         r.end);
     if (r.is_one_read()) stream.lend_memory();
-    object_shard shard(
-        (*indices_)[number].version,
-        basic_tar_reader<object_archive>(object_archive(std::move(stream), how_.max_sample_bytes, r.begin)),
-        how_, {0, r.begin, samples.usual_size});
+    streamed_shard shard((*indices_)[number].version,
+                         basic_tar_reader<streamed_archive>(
+                             streamed_archive(std::move(stream), how_.max_sample_bytes, r.begin)),
+                         how_, {0, r.begin, samples.usual_size});
     auto sample = shard.next();
     if (!sample) throw_no_sample(objects_->shown(number), r.begin);
     return *std::move(sample);
   }
 
-  /// Whether at() would return without waiting.
-  bool ready(std::size_t number, std::size_t position) const {
+  bool ready(std::size_t number, std::size_t position) const override {
     const tar_index& samples = index(number);
     if (!samples.problem.empty()) return true;
     if (!range_of(samples, position).is_one_read()) return false;
@@ -186,8 +214,7 @@ class tar_objects {
     return found != announced_.end() && found->second.read->ready();
   }
 
-  /// Begins to read a sample, unless too many bytes were announced and not yet read.
-  void will_need(std::size_t number, std::size_t position) const {
+  void will_need(std::size_t number, std::size_t position) const override {
     const tar_index& samples = index(number);
     if (!samples.problem.empty()) return;
     const range r = range_of(samples, position);
@@ -202,6 +229,8 @@ class tar_objects {
   }
 
  private:
+  const tar_index& index(std::size_t number) const noexcept { return (*indices_)[number].samples; }
+
   struct range {
     std::uint64_t begin;
     std::uint64_t end;
