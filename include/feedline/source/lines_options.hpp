@@ -2,11 +2,12 @@
 #pragma once
 // Options of lines, and how compressed files are opened.
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <feedline/version.hpp>
@@ -32,8 +33,28 @@ class text_stream {
 };
 
 /// Returns the bytes of a compressed file that follow, valid until the next call, and none at its end. It may throw, which
-/// ends the stream. Empty: nothing follows.
-using compressed_rest = std::function<std::span<const std::byte>()>;
+/// ends the stream. Empty: nothing follows. Copies share the function. (std::function would do, but its header takes compilers
+/// longer than most of feedline.)
+class compressed_rest {
+ public:
+  compressed_rest() = default;
+
+  template <class Next>
+    requires(!std::is_same_v<Next, compressed_rest> &&
+             std::is_invocable_r_v<std::span<const std::byte>, Next&>)
+  compressed_rest(Next next)
+      : next_(std::make_shared<Next>(std::move(next))),
+        call_([](void* called) -> std::span<const std::byte> { return (*static_cast<Next*>(called))(); }) {}
+
+  /// Whether something follows.
+  explicit operator bool() const noexcept { return call_ != nullptr; }
+
+  std::span<const std::byte> operator()() const { return call_(next_.get()); }
+
+ private:
+  std::shared_ptr<void> next_;
+  std::span<const std::byte> (*call_)(void*) = nullptr;
+};
 
 /// Opens compressed data: gunzip_stream of feedline/gzip.hpp, unzstd_stream of feedline/zstd.hpp.
 struct text_opener {

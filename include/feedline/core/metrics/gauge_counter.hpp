@@ -2,7 +2,6 @@
 #pragma once
 // A number of a run that rises and falls, such as the fill of a queue.
 #include <atomic>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -26,7 +25,7 @@ class gauge_counter {
 
   void set(double value) noexcept {
     latest_.store(value, std::memory_order_relaxed);
-    if (!std::isfinite(value)) return;
+    if (!is_finite(value)) return;
     pass(value);
     sum_.fetch_add(value, std::memory_order_relaxed);
     times_.fetch_add(1, std::memory_order_release); // after the rest: a range with a value isn't empty
@@ -42,6 +41,11 @@ class gauge_counter {
   values report(std::optional<double> latest = {}) noexcept;
 
  private:
+  static bool is_finite(double value) noexcept {
+    constexpr double most = std::numeric_limits<double>::max();
+    return value >= -most && value <= most;
+  }
+
   struct range {
     std::atomic<double> least{std::numeric_limits<double>::infinity()};
     std::atomic<double> most{-std::numeric_limits<double>::infinity()};

@@ -30,9 +30,9 @@ FEEDLINE_INLINE gauge_counter::values gauge_counter::report(std::optional<double
     v.mean = mean(sum, times, v.least, v.most);
   }
   constexpr double none = std::numeric_limits<double>::infinity();
-  const bool is_finite = std::isfinite(now);
-  const double least = recent_.least.exchange(is_finite ? now : none, std::memory_order_relaxed);
-  const double most = recent_.most.exchange(is_finite ? now : -none, std::memory_order_relaxed);
+  const bool in_range = is_finite(now);
+  const double least = recent_.least.exchange(in_range ? now : none, std::memory_order_relaxed);
+  const double most = recent_.most.exchange(in_range ? now : -none, std::memory_order_relaxed);
   if (least <= most) {
     v.recent_least = least;
     v.recent_most = most;
@@ -42,7 +42,7 @@ FEEDLINE_INLINE gauge_counter::values gauge_counter::report(std::optional<double
   reported_sum_ = sum;
   reported_times_ = times;
   // A value that came meanwhile may have widened the old range.
-  if (const double newer = latest_.load(std::memory_order_relaxed); !latest && std::isfinite(newer))
+  if (const double newer = latest_.load(std::memory_order_relaxed); !latest && is_finite(newer))
     recent_.widen(newer);
   return v;
 }

@@ -3,7 +3,6 @@
 // Workers whose number follows the work: as many are active as increase the throughput, the others are parked.
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>

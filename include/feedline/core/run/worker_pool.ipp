@@ -3,6 +3,7 @@
 #include <feedline/core/run/worker_pool.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
