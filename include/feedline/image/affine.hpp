@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Rotates, shears and shifts images in place.
-#include <cmath>
 #include <cstddef>
 #include <numbers>
 #include <vector>
 
+#include <feedline/image/detail/math.hpp>
 #include <feedline/image/image_view.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -22,7 +22,8 @@ struct affine_map {
 
   /// Rotates the image counter-clockwise by `degrees`.
   static affine_map rotation(double degrees) {
-    const double angle = degrees * std::numbers::pi / 180, cosine = std::cos(angle), sine = std::sin(angle);
+    const double angle = degrees * std::numbers::pi / 180;
+    const double cosine = detail::cosine_of(angle), sine = detail::sine_of(angle);
     return {cosine, -sine, 0, sine, cosine, 0};
   }
 

@@ -3,13 +3,13 @@
 // Colour adjustments of images in place, as in torchvision and Pillow, random colour jitter, and normalization after them.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <type_traits>
 
 #include <feedline/core/random.hpp>
+#include <feedline/image/detail/math.hpp>
 #include <feedline/image/image_view.hpp>
 #include <feedline/image/resize_options.hpp>
 
@@ -124,8 +124,8 @@ void adjust_hue(const image_view<T>& image, float turn) {
     // Each channel is high within one sixth of its own hue, and falls to low over the next sixth on either
     // side.
     const auto channel = [&](float center) {
-      float distance = std::abs(hue - center);
-      distance -= 6 * std::floor(distance / 6);
+      float distance = detail::distance_from_0(hue - center);
+      distance -= 6 * detail::floor_of(distance / 6);
       distance = std::min(distance, 6 - distance);
       return detail::as_pixel<T>(low + span * std::clamp(2 - distance, 0.0f, 1.0f));
     };

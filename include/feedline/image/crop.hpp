@@ -2,7 +2,6 @@
 #pragma once
 // Crops of an image: random ones for training, center crops for evaluation.
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <utility>
 

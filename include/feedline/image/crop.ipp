@@ -3,6 +3,7 @@
 #include <feedline/image/crop.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <stdexcept>
 #include <string>

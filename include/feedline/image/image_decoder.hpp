@@ -79,6 +79,7 @@ class image_decoder {
   image_header decode_crop(std::span<const std::byte> file, detail::crop_chooser choose,
                            const image_view<T>& pixels, const resize_options& how = {},
                            const image_options& options = {}) {
+    detail::check_element<T>();
     if constexpr (!std::is_same_v<T, float>) {
       return decode_part(file, choose, pixels, how, options, byte_of_pixel::rounded);
     } else {
@@ -163,28 +164,7 @@ class image_decoder {
   template <class T>
   image_header decode_part(std::span<const std::byte> file, detail::crop_chooser choose,
                            const image_view<T>& pixels, const resize_options& how,
-                           const image_options& options, byte_of_pixel byte) {
-    const opened image(*this, file, options);
-    is_wide_ = false;
-    if (!image.reader) return jpeg_.decode_crop(file, choose, pixels, how, options);
-    const image_header& header = image.header;
-    const detail::stored_crop<T> crop(detail::image_decoder_name, header, choose(header.height, header.width),
-                                      pixels, how.horizontal_flip);
-    const detail::pixel_scale scale(how.normalization);
-    const auto [height, width] = image.stored_size();
-    const std::size_t bytes = header.channels == 1 ? 1 : 4; // of a pixel
-    choose_pixels(image, bytes, byte);
-    check_bytes(image, {}, plan_bytes(height, width));
-    const detail::resampler::region region =
-        resampler_.plan(crop.rows(height), crop.columns(width), bytes, how.interpolation, how.antialias);
-    const std::size_t row_bytes = width * std::max(bytes, bytes_);
-    check_bytes(image, region, resampler_.bytes(row_bytes));
-    image.reader->start(region, bytes_);
-    resampler_.run(crop.to, scale, region.left, row_bytes,
-                   [&](std::uint8_t** rows, std::size_t count) { read(image, rows, count); });
-    image.reader->check();
-    return header;
-  }
+                           const image_options& options, byte_of_pixel byte);
 
   // Adds what was decoded of the low bytes to pixels that were decoded of the high bytes.
   void add_low_bytes(const image_view<float>& pixels) const noexcept;
@@ -196,9 +176,7 @@ class image_decoder {
   void check_bytes(const opened& image, const detail::resampler::region& region, std::uint64_t own) const;
 
   // What the plan of a crop takes, which is much only where a PNG has few rows or columns of millions of pixels.
-  static std::uint64_t plan_bytes(std::size_t height, std::size_t width) noexcept {
-    return std::uint64_t{24} * (height + width);
-  }
+  static std::uint64_t plan_bytes(std::size_t height, std::size_t width) noexcept;
 
   void read(const opened& image, std::uint8_t* const* rows, std::size_t count);
 
@@ -230,12 +208,19 @@ class image_decoder {
   std::vector<std::uint16_t> numbers_;
 };
 
+namespace detail {
+
+/// The decoder that this thread keeps for its next call.
+image_decoder& image_decoder_of_thread();
+
+} // namespace detail
+
 /// Decodes a JPEG, PNG or WebP image to [height, width, channels] with a decoder that the thread keeps for its next call.
 /// Throws image_error, as image_decoder does.
 ///
 ///     auto pixels = feedline::decode_image(file, {.color = feedline::pixel_color::rgba});
 inline tensor<std::uint8_t> decode_image(std::span<const std::byte> file, const image_options& options = {}) {
-  return detail::of_thread<image_decoder>().decode(file, options);
+  return detail::image_decoder_of_thread().decode(file, options);
 }
 
 /// Decodes a part of a JPEG, PNG or WebP image and resizes it to fill `pixels`, with a decoder that the thread keeps for
@@ -246,13 +231,13 @@ template <class T>
 image_header decode_image_crop(std::span<const std::byte> file, detail::crop_chooser choose,
                                const image_view<T>& pixels, const resize_options& how = {},
                                const image_options& options = {}) {
-  return detail::of_thread<image_decoder>().decode_crop(file, choose, pixels, how, options);
+  return detail::image_decoder_of_thread().decode_crop(file, choose, pixels, how, options);
 }
 
 /// Returns the numbers of a mask, a gray PNG or one with a palette, as [height, width, 1]: see
 /// image_decoder::decode_mask().
 inline tensor<std::uint16_t> decode_mask(std::span<const std::byte> file, const image_options& options = {}) {
-  return detail::of_thread<image_decoder>().decode_mask(file, options);
+  return detail::image_decoder_of_thread().decode_mask(file, options);
 }
 
 /// Decodes a part of a mask and resizes it to fill `mask` without interpolation: see image_decoder::decode_mask_crop().
@@ -268,7 +253,7 @@ template <std::integral T>
 image_header decode_mask_crop(std::span<const std::byte> file, detail::crop_chooser choose,
                               const image_view<T>& mask, const resize_options& how = {},
                               const image_options& options = {}) {
-  return detail::of_thread<image_decoder>().decode_mask_crop(file, choose, mask, how, options);
+  return detail::image_decoder_of_thread().decode_mask_crop(file, choose, mask, how, options);
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

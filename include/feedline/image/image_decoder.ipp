@@ -2,10 +2,12 @@
 #pragma once
 #include <feedline/image/image_decoder.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <string_view>
 
+#include <feedline/core/half.hpp>
 #include <feedline/detail/file_kind.hpp>
 #include <feedline/image/detail/png_reader.hpp>
 #include <feedline/image/detail/webp_reader.hpp>
@@ -169,6 +171,56 @@ FEEDLINE_INLINE void image_decoder::read_numbers(const opened& image, std::size_
 FEEDLINE_INLINE void image_decoder::fail_number(unsigned number) {
   detail::fail_image("the mask has the number " + std::to_string(number) +
                      ", which is too large for the elements of the result");
+}
+
+FEEDLINE_INLINE std::uint64_t image_decoder::plan_bytes(std::size_t height, std::size_t width) noexcept {
+  return std::uint64_t{24} * (height + width);
+}
+
+template <class T>
+image_header image_decoder::decode_part(std::span<const std::byte> file, detail::crop_chooser choose,
+                                        const image_view<T>& pixels, const resize_options& how,
+                                        const image_options& options, byte_of_pixel byte) {
+  const opened image(*this, file, options);
+  is_wide_ = false;
+  if (!image.reader) return jpeg_.decode_crop(file, choose, pixels, how, options);
+  const image_header& header = image.header;
+  const detail::stored_crop<T> crop(detail::image_decoder_name, header, choose(header.height, header.width),
+                                    pixels, how.horizontal_flip);
+  const detail::pixel_scale scale(how.normalization);
+  const auto [height, width] = image.stored_size();
+  const std::size_t bytes = header.channels == 1 ? 1 : 4; // of a pixel
+  choose_pixels(image, bytes, byte);
+  check_bytes(image, {}, plan_bytes(height, width));
+  const detail::resampler::region region =
+      resampler_.plan(crop.rows(height), crop.columns(width), bytes, how.interpolation, how.antialias);
+  const std::size_t row_bytes = width * std::max(bytes, bytes_);
+  check_bytes(image, region, resampler_.bytes(row_bytes));
+  image.reader->start(region, bytes_);
+  resampler_.run(crop.to, scale, region.left, row_bytes,
+                 [&](std::uint8_t** rows, std::size_t count) { read(image, rows, count); });
+  image.reader->check();
+  return header;
+}
+
+#ifdef FEEDLINE_COMPILED
+template image_header image_decoder::decode_part(std::span<const std::byte>, detail::crop_chooser,
+                                                 const image_view<std::uint8_t>&, const resize_options&,
+                                                 const image_options&, byte_of_pixel);
+template image_header image_decoder::decode_part(std::span<const std::byte>, detail::crop_chooser,
+                                                 const image_view<float>&, const resize_options&,
+                                                 const image_options&, byte_of_pixel);
+template image_header image_decoder::decode_part(std::span<const std::byte>, detail::crop_chooser,
+                                                 const image_view<float16>&, const resize_options&,
+                                                 const image_options&, byte_of_pixel);
+template image_header image_decoder::decode_part(std::span<const std::byte>, detail::crop_chooser,
+                                                 const image_view<bfloat16>&, const resize_options&,
+                                                 const image_options&, byte_of_pixel);
+#endif
+
+FEEDLINE_INLINE image_decoder& detail::image_decoder_of_thread() {
+  thread_local image_decoder decoder;
+  return decoder;
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -16,7 +16,6 @@
 #include <feedline/image/detail/pixel_scale.hpp>
 #include <feedline/image/detail/resampler.hpp>
 #include <feedline/image/detail/restart_segments.hpp>
-#include <feedline/image/detail/stored_crop.hpp>
 #include <feedline/image/image_options.hpp>
 #include <feedline/image/image_view.hpp>
 #include <feedline/image/jpeg_error.hpp>
@@ -35,15 +34,7 @@ namespace feedline::inline FEEDLINE_ABI {
 /// Throws jpeg_error for a file that isn't a readable JPEG or exceeds a limit. The decoder stays usable.
 class jpeg_decoder {
  public:
-  jpeg_decoder() {
-    detail::mention_plain_libjpeg();
-    state_.err = &errors_;
-    errors_.run(who, [this] { jpeg_create_decompress(&state_); });
-    memory_.manage(state_);
-    state_.src = &source_;
-    state_.progress = &scan_limit_;
-  }
-
+  jpeg_decoder();
   jpeg_decoder(const jpeg_decoder&) = delete;
   jpeg_decoder& operator=(const jpeg_decoder&) = delete;
 
@@ -89,31 +80,8 @@ class jpeg_decoder {
   jpeg_header decode_crop(std::span<const std::byte> file, detail::crop_chooser choose,
                           const image_view<T>& pixels, const resize_options& how = {},
                           const jpeg_options& options = {}) {
-    const idle_at_exit guard{*this};
-    const jpeg_header header = start(file, options);
-    const crop_box box = choose(header.height, header.width);
-    const detail::stored_crop<T> crop("feedline::jpeg_decoder::decode_crop", header, box, pixels,
-                                      how.horizontal_flip);
-    const detail::pixel_scale scale(how.normalization);
-    const image_view<T>& to = crop.to;
-
-    const unsigned eighths = choose_size(crop.box, to, how, options);
-    set_output(options.color, eighths);
-    const double size = eighths / 8.0;
-    const std::size_t bytes = header.channels == 1 ? 1 : 4; // of a pixel
-    const detail::resampler::region region =
-        resampler_.plan(crop.rows(state_.output_height, size), crop.columns(state_.output_width, size), bytes,
-                        how.interpolation, how.antialias);
-    check_bytes(header, resampler_.bytes(row_bytes(bytes)), file.size(), options);
-    if (open_segments(file, region, options.color, eighths)) {
-      read_region(segments_.within(region), bytes, to, scale);
-      if (!has_surplus()) return header;
-      jpeg_abort_decompress(&state_); // the markers lie: decode as if there were none
-      start(file, options);
-      set_output(options.color, eighths);
-    }
-    read_region(region, bytes, to, scale);
-    return header;
+    detail::check_element<T>();
+    return fill(file, choose, pixels, how, options);
   }
 
   /// The number of libjpeg's warnings about the last image.
@@ -133,6 +101,10 @@ class jpeg_decoder {
   };
 
   jpeg_header start(std::span<const std::byte> file, const jpeg_options& options);
+
+  template <class T>
+  jpeg_header fill(std::span<const std::byte> file, detail::crop_chooser choose, const image_view<T>& pixels,
+                   const resize_options& how, const jpeg_options& options);
 
   // Refuses an image that takes too much memory to decode, with `own` bytes for the result or for rows of it.
   void check_bytes(const jpeg_header& header, std::uint64_t own, std::size_t file_bytes,
@@ -162,19 +134,6 @@ class jpeg_decoder {
     return static_cast<std::size_t>(state_.out_color_components);
   }
 
-  // The smallest size at which the box has at least as many pixels as `to`. (Only powers of two have fast
-  // transforms.)
-  template <class T>
-  static unsigned choose_size(const crop_box& box, const image_view<T>& to, const resize_options& how,
-                              const jpeg_options& options) noexcept {
-    unsigned eighths = 8;
-    if (options.scaled_decoding && how.antialias && how.interpolation != interpolation::nearest)
-      while (eighths > 1 && box.height * eighths >= 16 * static_cast<double>(to.height) &&
-             box.width * eighths >= 16 * static_cast<double>(to.width))
-        eighths /= 2;
-    return eighths;
-  }
-
   // For a part of the image, at eighths/8 of its size. Four bytes per pixel are faster to add up than three.
   void set_output(pixel_color color, unsigned eighths);
 
@@ -191,26 +150,7 @@ class jpeg_decoder {
   // Fills the view, for which the resampler has planned, with a region of the opened image.
   template <class T>
   void read_region(const detail::resampler::region& region, std::size_t bytes, const image_view<T>& to,
-                   const detail::pixel_scale& scale) {
-    // Colours are interpolated between neighbours, so decode these too.
-    const std::size_t margin = 2 * static_cast<std::size_t>(state_.max_h_samp_factor);
-    const std::size_t wanted = region.left - std::min(region.left, margin);
-    const std::size_t end = std::min<std::size_t>(region.left + region.width + margin, state_.output_width);
-    auto left = static_cast<JDIMENSION>(wanted);
-    auto width = static_cast<JDIMENSION>(end - wanted);
-    const auto top = static_cast<JDIMENSION>(region.top);
-    errors_.run(who, [&] {
-      jpeg_start_decompress(&state_);
-      // For smoothing it needs the blocks around those of the region.
-      if (detail::smooths_blocks(state_) || !detail::can_choose_columns(state_)) left = 0;
-      else detail::choose_columns(state_, left, width);
-      detail::skip_rows(state_, top, strip_);
-    });
-    resampler_.run(to, scale, region.left - left, row_bytes(bytes),
-                   [this](std::uint8_t** rows, std::size_t count) {
-                     errors_.run(who, [=, this] { read_rows(rows, count); });
-                   });
-  }
+                   const detail::pixel_scale& scale);
 
   static constexpr int exif_marker = JPEG_APP0 + 1;
 
@@ -227,12 +167,8 @@ class jpeg_decoder {
 
 namespace detail {
 
-/// The decoder that a thread keeps for its next call.
-template <class Decoder>
-Decoder& of_thread() {
-  thread_local Decoder decoder;
-  return decoder;
-}
+/// The decoder that this thread keeps for its next call.
+jpeg_decoder& jpeg_decoder_of_thread();
 
 } // namespace detail
 
@@ -241,7 +177,7 @@ Decoder& of_thread() {
 ///
 ///     auto pixels = feedline::decode_jpeg(file, {.color = feedline::pixel_color::gray});
 inline tensor<std::uint8_t> decode_jpeg(std::span<const std::byte> file, const jpeg_options& options = {}) {
-  return detail::of_thread<jpeg_decoder>().decode(file, options);
+  return detail::jpeg_decoder_of_thread().decode(file, options);
 }
 
 /// Decodes a part of a JPEG and resizes it to fill `pixels`, with a decoder that the thread keeps for its
@@ -255,7 +191,7 @@ template <class T>
 jpeg_header decode_jpeg_crop(std::span<const std::byte> file, detail::crop_chooser choose,
                              const image_view<T>& pixels, const resize_options& how = {},
                              const jpeg_options& options = {}) {
-  return detail::of_thread<jpeg_decoder>().decode_crop(file, choose, pixels, how, options);
+  return detail::jpeg_decoder_of_thread().decode_crop(file, choose, pixels, how, options);
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -2,6 +2,7 @@
 #pragma once
 #include <feedline/image/jpeg_decoder.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <optional>
@@ -9,9 +10,20 @@
 #include <string_view>
 #include <utility>
 
+#include <feedline/core/half.hpp>
 #include <feedline/image/detail/image_reader.hpp>
+#include <feedline/image/detail/stored_crop.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
+
+FEEDLINE_INLINE jpeg_decoder::jpeg_decoder() {
+  detail::mention_plain_libjpeg();
+  state_.err = &errors_;
+  errors_.run(who, [this] { jpeg_create_decompress(&state_); });
+  memory_.manage(state_);
+  state_.src = &source_;
+  state_.progress = &scan_limit_;
+}
 
 FEEDLINE_INLINE jpeg_header jpeg_decoder::decode_into(std::span<const std::byte> file,
                                                       std::span<std::uint8_t> pixels,
@@ -135,6 +147,84 @@ FEEDLINE_INLINE bool jpeg_decoder::open_segments(std::span<const std::byte> file
   });
   set_output(color, eighths);
   return true;
+}
+
+template <class T>
+jpeg_header jpeg_decoder::fill(std::span<const std::byte> file, detail::crop_chooser choose,
+                               const image_view<T>& pixels, const resize_options& how,
+                               const jpeg_options& options) {
+  const idle_at_exit guard{*this};
+  const jpeg_header header = start(file, options);
+  const crop_box box = choose(header.height, header.width);
+  const detail::stored_crop<T> crop("feedline::jpeg_decoder::decode_crop", header, box, pixels,
+                                    how.horizontal_flip);
+  const detail::pixel_scale scale(how.normalization);
+  const image_view<T>& to = crop.to;
+
+  // The smallest size at which the box has at least as many pixels as `to`. (Only powers of two have fast transforms.)
+  unsigned eighths = 8;
+  if (options.scaled_decoding && how.antialias && how.interpolation != interpolation::nearest)
+    while (eighths > 1 && crop.box.height * eighths >= 16 * static_cast<double>(to.height) &&
+           crop.box.width * eighths >= 16 * static_cast<double>(to.width))
+      eighths /= 2;
+  set_output(options.color, eighths);
+  const double size = eighths / 8.0;
+  const std::size_t bytes = header.channels == 1 ? 1 : 4; // of a pixel
+  const detail::resampler::region region =
+      resampler_.plan(crop.rows(state_.output_height, size), crop.columns(state_.output_width, size), bytes,
+                      how.interpolation, how.antialias);
+  check_bytes(header, resampler_.bytes(row_bytes(bytes)), file.size(), options);
+  if (open_segments(file, region, options.color, eighths)) {
+    read_region(segments_.within(region), bytes, to, scale);
+    if (!has_surplus()) return header;
+    jpeg_abort_decompress(&state_); // the markers lie: decode as if there were none
+    start(file, options);
+    set_output(options.color, eighths);
+  }
+  read_region(region, bytes, to, scale);
+  return header;
+}
+
+template <class T>
+void jpeg_decoder::read_region(const detail::resampler::region& region, std::size_t bytes,
+                               const image_view<T>& to, const detail::pixel_scale& scale) {
+  // Colours are interpolated between neighbours, so decode these too.
+  const std::size_t margin = 2 * static_cast<std::size_t>(state_.max_h_samp_factor);
+  const std::size_t wanted = region.left - std::min(region.left, margin);
+  const std::size_t end = std::min<std::size_t>(region.left + region.width + margin, state_.output_width);
+  auto left = static_cast<JDIMENSION>(wanted);
+  auto width = static_cast<JDIMENSION>(end - wanted);
+  const auto top = static_cast<JDIMENSION>(region.top);
+  errors_.run(who, [&] {
+    jpeg_start_decompress(&state_);
+    // For smoothing it needs the blocks around those of the region.
+    if (detail::smooths_blocks(state_) || !detail::can_choose_columns(state_)) left = 0;
+    else detail::choose_columns(state_, left, width);
+    detail::skip_rows(state_, top, strip_);
+  });
+  resampler_.run(to, scale, region.left - left, row_bytes(bytes),
+                 [this](std::uint8_t** rows, std::size_t count) {
+                   errors_.run(who, [=, this] { read_rows(rows, count); });
+                 });
+}
+
+#ifdef FEEDLINE_COMPILED
+template jpeg_header jpeg_decoder::fill(std::span<const std::byte>, detail::crop_chooser,
+                                        const image_view<std::uint8_t>&, const resize_options&,
+                                        const jpeg_options&);
+template jpeg_header jpeg_decoder::fill(std::span<const std::byte>, detail::crop_chooser,
+                                        const image_view<float>&, const resize_options&, const jpeg_options&);
+template jpeg_header jpeg_decoder::fill(std::span<const std::byte>, detail::crop_chooser,
+                                        const image_view<float16>&, const resize_options&,
+                                        const jpeg_options&);
+template jpeg_header jpeg_decoder::fill(std::span<const std::byte>, detail::crop_chooser,
+                                        const image_view<bfloat16>&, const resize_options&,
+                                        const jpeg_options&);
+#endif
+
+FEEDLINE_INLINE jpeg_decoder& detail::jpeg_decoder_of_thread() {
+  thread_local jpeg_decoder decoder;
+  return decoder;
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Applies randomly chosen changes to an image.
-#include <cmath>
 #include <cstddef>
 
 #include <feedline/core/random.hpp>
 #include <feedline/image/affine.hpp>
 #include <feedline/image/color.hpp>
+#include <feedline/image/detail/math.hpp>
 #include <feedline/image/image_view.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -66,16 +66,16 @@ struct rand_augment {
           transform(i, shear);
         },
         [&](view i, generator r) {
-          transform(i, affine_map::translation(std::trunc(signed_up_to(r, 150.0 / 331 * width)), 0));
+          transform(i, affine_map::translation(detail::truncated(signed_up_to(r, 150.0 / 331 * width)), 0));
         },
         [&](view i, generator r) {
-          transform(i, affine_map::translation(0, std::trunc(signed_up_to(r, 150.0 / 331 * height))));
+          transform(i, affine_map::translation(0, detail::truncated(signed_up_to(r, 150.0 / 331 * height))));
         },
         [&](view i, generator r) { transform(i, affine_map::rotation(signed_up_to(r, 30))); },
         [&](view i, generator r) { adjust_brightness(i, factor(r)); },
         [&](view i, generator r) { adjust_saturation(i, factor(r)); },
         [&](view i, generator r) { adjust_contrast(i, factor(r)); },
-        [&](view i, generator) { posterize(i, 8 - static_cast<int>(std::round(4 * strength))); },
+        [&](view i, generator) { posterize(i, 8 - static_cast<int>(detail::rounded(4 * strength))); },
         [&](view i, generator) { solarize(i, static_cast<float>(1 - strength)); },
         [](view i, generator) { autocontrast(i); }, [](view i, generator) { equalize(i); });
   }

@@ -2,12 +2,12 @@
 #pragma once
 // Erases a random rectangle of an image.
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <type_traits>
 
 #include <feedline/core/random.hpp>
+#include <feedline/image/detail/math.hpp>
 #include <feedline/image/image_view.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -41,9 +41,10 @@ struct random_erasing {
     const auto rows = static_cast<double>(image.height), columns = static_cast<double>(image.width);
     for (int i = 0; i < 10; ++i) {
       const double area = rows * columns * random.uniform(scale[0], scale[1]);
-      const double aspect = std::exp(random.uniform(std::log(ratio[0]), std::log(ratio[1])));
-      const double height = std::round(std::sqrt(area * aspect)),
-                   width = std::round(std::sqrt(area / aspect));
+      const double aspect = detail::exponential_of(
+          random.uniform(detail::logarithm_of(ratio[0]), detail::logarithm_of(ratio[1])));
+      const double height = detail::rounded(detail::root_of(area * aspect)),
+                   width = detail::rounded(detail::root_of(area / aspect));
       if (!(height < rows && width < columns)) continue;
       const auto h = static_cast<std::size_t>(height), w = static_cast<std::size_t>(width);
       const std::size_t top = random.below(image.height - h + 1), left = random.below(image.width - w + 1);

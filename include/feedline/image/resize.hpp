@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Resizes images.
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -26,6 +25,7 @@ namespace feedline::inline FEEDLINE_ABI {
 template <class T>
 void resize(const image_view<const std::uint8_t>& from, const crop_box& box, const image_view<T>& to,
             const resize_options& how = {}) {
+  detail::check_element<T>();
   const shape target{to.height, to.width, to.channels};
   detail::check_crop("feedline::resize", {from.height, from.width, from.channels}, box, target);
   const detail::pixel_scale scale(how.normalization);

@@ -2,7 +2,6 @@
 #pragma once
 // One axis of a resized image: the input pixels of each output pixel, and their weights.
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>

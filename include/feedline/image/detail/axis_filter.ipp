@@ -2,6 +2,7 @@
 #pragma once
 #include <feedline/image/detail/axis_filter.hpp>
 
+#include <cmath>
 #include <cstdlib>
 
 namespace feedline::inline FEEDLINE_ABI::detail {

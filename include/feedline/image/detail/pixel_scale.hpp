@@ -2,7 +2,6 @@
 #pragma once
 // Converts sums in fixed point to normalized pixels.
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -11,6 +10,14 @@
 #include <feedline/image/resize_options.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
+
+/// Refuses elements that an image can't have.
+template <class T>
+consteval void check_element() {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, float16> || std::is_same_v<T, bfloat16> ||
+                    std::is_same_v<T, std::uint8_t>,
+                "feedline: an image's elements must be float, float16, bfloat16 or std::uint8_t");
+}
 
 /// Applies a normalization. It subtracts integers and multiplies once, so that every compiler produces the
 /// same result.
@@ -31,8 +38,6 @@ class pixel_scale {
       const std::int32_t rounded = (sum + (1 << (bits - 1))) >> bits;
       return static_cast<T>(rounded < 0 ? 0 : rounded > 255 ? 255 : rounded);
     } else {
-      static_assert(std::is_same_v<T, float> || std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>,
-                    "feedline: an image's elements must be float, float16, bfloat16 or std::uint8_t");
       return T(static_cast<float>(sum - offset_[channel]) * factor_[channel]);
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 #include <feedline/image/detail/pixel_scale.hpp>
 
+#include <cmath>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
