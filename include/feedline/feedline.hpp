@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Includes what most programs use. Each component has its own header next to this one.
+#include <feedline/common/detail/beginnings.hpp>
 #include <feedline/core/any_loader.hpp>
 #include <feedline/core/callback.hpp>
 #include <feedline/core/checkpoint.hpp>

@@ -10,6 +10,7 @@
 ///     g++ -std=c++20 -O2 -DFEEDLINE_COMPILED -I feedline/include main.cpp implementation.o -pthread
 ///
 /// The headers below can also be compiled one file each, on several processors, as feedline's CMake targets do.
+#include <feedline/common/implementation.hpp>
 #include <feedline/core/implementation.hpp>
 #include <feedline/core/run/implementation.hpp>
 #include <feedline/detail/implementation.hpp>

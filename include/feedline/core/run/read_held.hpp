@@ -60,12 +60,10 @@ class held_search {
 
 /// Reads the samples again, as they arrive at the stage after `Stages`. Leaves out samples that can't be read, but passes on an
 /// outage.
-template <source Source, class Stages>
-std::shared_ptr<read_again> read_held(held_request request) {
-  using item = source_item_t<Source>;
-  using worker = sample_worker<item, Stages>;
+template <class Item, class Stages>
+std::shared_ptr<read_again> read_items_held(held_request request, start_search<Item> search_in) {
+  using worker = sample_worker<Item, Stages>;
   using result = typename worker::output;
-  const Source& described = *static_cast<const Source*>(request.source);
   const run_context& context = request.context;
   std::mutex mutex;
   typename samples_read_again<result>::list all;
@@ -74,14 +72,13 @@ std::shared_ptr<read_again> read_held(held_request request) {
   const auto is_wanted = [&](const sample_id& id) { return search.wants(id); };
   const function_ref<bool(const sample_id&)> wanted_part(is_wanted);
   search.for_each_epoch([&](std::uint32_t epoch, const std::vector<wanted_sample>& wanted) {
-    Source source(described);
-    start_source(source, make_epoch(request.options, epoch, context.stop, 0));
-    sample_finder<Source> finder(std::move(source), wanted, epoch, context.stopped, 100'000'000);
+    const auto finder = search_in(request.source, make_epoch(request.options, epoch, context.stop, 0), wanted,
+                                  context.stopped);
     run_on_threads(std::min(request.threads, wanted.size()), [&] {
       typename samples_read_again<result>::list found;
       worker through(request.names, request.stages, context.seed, on_error::skip, context.stop,
                      {.wants = &wanted_part});
-      while (auto s = finder.next([&](const sample_id& id) { search.lost(id); })) {
+      while (auto s = finder->next([&](const sample_id& id) { search.lost(id); })) {
         outcomes<result>& made = through.run(std::move(*s));
         for (sample<result>& one : made.values) found.push_back(carry(std::move(one)));
         for (const auto& one : made.failures) search.lost(*one.failure);
@@ -89,11 +86,17 @@ std::shared_ptr<read_again> read_held(held_request request) {
       const std::lock_guard lock(mutex);
       std::move(found.begin(), found.end(), std::back_inserter(all));
     });
-    if (finder.gave_up()) search.lost(std::string("the source ") + finder.gave_up());
+    if (finder->gave_up()) search.lost(std::string("the source ") + finder->gave_up());
   });
   auto found = owned<read_again>(new samples_read_again<result>(std::move(all)));
   found->why_lost = search.why_lost();
   return found;
+}
+
+template <source Source, class Stages>
+std::shared_ptr<read_again> read_held(held_request request) {
+  using item = source_item_t<Source>;
+  return read_items_held<item, Stages>(std::move(request), &find_samples<Source, item>);
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

@@ -52,12 +52,10 @@ auto replay(const Source& described, const composed_stages& composed, const run_
   std::atomic<bool> stopped = false;
   const auto stop = [&] { stopped.store(true, std::memory_order_relaxed); };
   const std::stop_callback<decltype(stop)> at_stop(options.stop, stop);
-  Source source(described);
-  start_source(source, make_epoch(options, id.epoch, options.stop, 0));
-  sample_finder<Source> finder(std::move(source), {{id.index, id.repetition, 1}}, id.epoch, stopped,
-                               100'000'000);
+  const auto finder = find_samples<Source, source_item_t<Source>>(
+      &described, make_epoch(options, id.epoch, options.stop, 0), {{id.index, id.repetition, 1}}, stopped);
   std::optional<result> found;
-  if (auto s = finder.next([](const sample_id&) {
+  if (auto s = finder->next([](const sample_id&) {
         if (is_outage(std::current_exception())) throw;
       })) {
     outcomes<result>& made = through.run(std::move(*s));
@@ -71,9 +69,9 @@ auto replay(const Source& described, const composed_stages& composed, const run_
       }
     }
   }
-  if (finder.gave_up())
+  if (finder->gave_up())
     throw std::runtime_error("feedline: sample " + std::to_string(id.index) + " of epoch " +
-                             std::to_string(id.epoch) + " was not found: the source " + finder.gave_up() +
+                             std::to_string(id.epoch) + " was not found: the source " + finder->gave_up() +
                              "; if it has that sample, add a seek() to the source");
   return found;
 }

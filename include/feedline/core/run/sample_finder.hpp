@@ -6,13 +6,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include <feedline/core/epoch.hpp>
 #include <feedline/core/sample.hpp>
 #include <feedline/core/source.hpp>
+#include <feedline/detail/function_ref.hpp>
+#include <feedline/detail/share.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -28,37 +32,54 @@ struct wanted_sample {
 /// The held samples by epoch, with ascending indices. A sample that was held several times is wanted as often.
 std::map<std::uint32_t, std::vector<wanted_sample>> wanted_by_epoch(std::vector<sample_id> ids);
 
-/// Yields the wanted samples of one epoch, in any order, to any number of threads.
+/// Yields the wanted samples of one epoch of any source of such items, in any order, to any number of threads.
+template <class Item>
+class item_finder {
+ public:
+  virtual ~item_finder() = default;
+
+  /// Called while the exception of a sample that can't be read is being handled, which it may rethrow.
+  using if_failed = function_ref<void(const sample_id& id)>;
+
+  /// Returns the next wanted sample; nothing if there are no more, or if the run was stopped. Leaves out samples that can't be
+  /// read.
+  virtual std::optional<sample<Item>> next(if_failed failed) = 0;
+
+  /// Why it gave up, such as "has yielded 100 million other samples"; null if it didn't.
+  const char* gave_up() const noexcept { return gave_up_; }
+
+ protected:
+  const char* gave_up_ = nullptr;
+};
+
 template <source Source>
-class sample_finder {
+class sample_finder final : public item_finder<source_item_t<Source>> {
  public:
   using item = source_item_t<Source>;
+  using typename item_finder<item>::if_failed;
 
-  /// `source` must have started the epoch. `wanted` is sorted by index. The finder gives up after `most_others`
-  /// unwanted samples in a row, as the source may never end.
-  sample_finder(Source source, std::vector<wanted_sample> wanted, std::uint32_t epoch,
-                const std::atomic<bool>& stopped, std::uint64_t most_others = ~std::uint64_t{0})
-      : source_(std::move(source)),
+  /// `wanted` is sorted by index.
+  sample_finder(const Source& described, const epoch& e, std::vector<wanted_sample> wanted,
+                const std::atomic<bool>& stopped)
+      : source_(described),
         wanted_(std::move(wanted)),
         left_(wanted_.size()),
-        epoch_(epoch),
-        stopped_(stopped),
-        most_others_(most_others) {}
+        epoch_(e.number),
+        stopped_(stopped) {
+    start_source(source_, e);
+  }
 
-  /// Returns the next wanted sample; nothing if there are no more, or if the run was stopped. Leaves out
-  /// samples that can't be read: it calls `failed(id)` while their exception is being handled, which may rethrow it.
-  template <class Failed>
-  std::optional<sample<item>> next(Failed failed) {
+  std::optional<sample<item>> next(if_failed failed) override {
     if constexpr (dealt_source<Source>) return next_by_place(failed);
     else if constexpr (can_seek<Source>) return next_nearby(failed);
     else return next_in_order(failed);
   }
 
-  /// Why it gave up, such as "has yielded 100 million other samples"; null if it didn't.
-  const char* gave_up() const noexcept { return gave_up_; }
-
  private:
-  static constexpr std::uint64_t most_failures = 100'000; // in a row
+  using item_finder<item>::gave_up_;
+
+  static constexpr std::uint64_t most_failures = 100'000;   // in a row
+  static constexpr std::uint64_t most_others = 100'000'000; // in a row, as the source may never end
 
   bool is_stopped() const noexcept { return stopped_.load(std::memory_order_relaxed); }
 
@@ -71,8 +92,7 @@ class sample_finder {
   }
 
   // Several threads read at the same time.
-  template <class Failed>
-  std::optional<sample<item>> next_by_place(Failed& failed) {
+  std::optional<sample<item>> next_by_place(if_failed failed) {
     for (;;) {
       sample_id id{.epoch = epoch_};
       {
@@ -91,8 +111,7 @@ class sample_finder {
     }
   }
 
-  template <class Failed>
-  std::optional<sample<item>> next_nearby(Failed& failed) {
+  std::optional<sample<item>> next_nearby(if_failed failed) {
     const std::lock_guard lock(mutex_);
     while (const auto wanted = take_wanted()) {
       const wanted_sample& w = wanted_[*wanted];
@@ -109,8 +128,7 @@ class sample_finder {
     return std::nullopt;
   }
 
-  template <class Failed>
-  std::optional<sample<item>> next_in_order(Failed& failed) {
+  std::optional<sample<item>> next_in_order(if_failed failed) {
     const std::lock_guard lock(mutex_);
     if (left_ == 0) return std::nullopt;
     return read_until(
@@ -127,8 +145,8 @@ class sample_finder {
         failed);
   }
 
-  template <class IsWanted, class Failed>
-  std::optional<sample<item>> read_until(IsWanted is_wanted, Failed& failed) {
+  template <class IsWanted>
+  std::optional<sample<item>> read_until(IsWanted is_wanted, if_failed failed) {
     std::uint64_t others = 0, failures = 0; // those in a row
     while (!gave_up_ && !is_stopped()) {
       try {
@@ -137,7 +155,7 @@ class sample_finder {
         const sample_id id = id_of(source_, given_++, epoch_);
         failures = 0;
         if (is_wanted(id)) return sample<item>{std::move(*value), id};
-        if (++others == most_others_) gave_up_ = "has yielded 100 million other samples";
+        if (++others == most_others) gave_up_ = "has yielded 100 million other samples";
       } catch (...) { // an unwanted sample, or one that can't be read
         if (++failures == most_failures) gave_up_ = "has failed 100,000 times in a row";
         failed({.epoch = epoch_});
@@ -154,9 +172,21 @@ class sample_finder {
   std::uint32_t epoch_;
   std::uint64_t given_ = 0;
   const std::atomic<bool>& stopped_;
-  std::uint64_t most_others_;
-  const char* gave_up_ = nullptr;
 };
+
+/// The samples of an epoch of the source.
+template <class Source, class Item>
+std::shared_ptr<item_finder<Item>> find_samples(const void* source, const epoch& e,
+                                                std::vector<wanted_sample> wanted,
+                                                const std::atomic<bool>& stopped) {
+  return owned<item_finder<Item>>(
+      new sample_finder<Source>(*static_cast<const Source*>(source), e, std::move(wanted), stopped));
+}
+
+template <class Item>
+using start_search = std::shared_ptr<item_finder<Item>> (*)(const void* source, const epoch& e,
+                                                            std::vector<wanted_sample> wanted,
+                                                            const std::atomic<bool>& stopped);
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
 

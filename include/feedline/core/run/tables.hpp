@@ -104,7 +104,12 @@ consteval source_type type_of_source() {
 }
 
 template <source Source>
-inline constexpr source_type source_table = type_of_source<Source>();
+struct source_table {
+  static const source_type value;
+};
+
+template <source Source>
+constinit const source_type source_table<Source>::value = type_of_source<Source>();
 
 /// The type of stage number N.
 template <source Source, class Stages, std::size_t N>
@@ -134,7 +139,7 @@ consteval stage_type type_of_stage() {
 }
 
 /// The thread of a source and its segment's stages.
-template <source Source, class Chain>
+template <class Source, class Chain>
 [[gnu::cold]] void run_source(pipeline_run& run, std::size_t segment, thread_counters& thread) {
   segment_thread here(run, segment, thread);
   Chain chain(here.parts);
@@ -218,7 +223,7 @@ class tables {
   static constexpr std::array segments_ = all_segments(std::make_index_sequence<list::size>());
 
  public:
-  static constexpr run_type run{.source = source_table<Source>,
+  static constexpr run_type run{.source = source_table<Source>::value,
                                 .stages = stages_,
                                 .segments = segments_,
                                 .has = !is_ordered               ? checkpoints::unordered

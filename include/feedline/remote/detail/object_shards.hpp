@@ -114,7 +114,7 @@ class store_objects final : public shard_objects {
 
   std::string outage() const override { return objects_->store().outage(); }
 
-  void metrics(const show& out, const show& total) const override {
+  void metrics(show out, show total) const override {
     total("seconds waited for parts", objects_->seconds_waited());
     objects_->store().metrics(out, total);
   }

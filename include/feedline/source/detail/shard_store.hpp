@@ -4,12 +4,12 @@
 // store compile none of it.
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
 
+#include <feedline/detail/function_ref.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/tar_settings.hpp>
 #include <feedline/source/file_patterns.hpp>
@@ -77,7 +77,7 @@ class objects_by_position {
 /// The objects among the shards of a source, by the numbers of these shards. Any thread may use it.
 class shard_objects {
  public:
-  using show = std::function<void(const char* name, double value)>;
+  using show = function_ref<void(const char* name, double value)>;
 
   virtual ~shard_objects() = default;
 
@@ -93,7 +93,7 @@ class shard_objects {
   /// Why the store doesn't answer now; empty if it does.
   virtual std::string outage() const = 0;
 
-  virtual void metrics(const show& out, const show& total) const = 0;
+  virtual void metrics(show out, show total) const = 0;
 
   virtual std::shared_ptr<objects_in_order> in_order(const tar_settings& how,
                                                      const std::stop_token& stop) = 0;
