@@ -525,21 +525,19 @@ class struct_column {
 /// Makes a batch from columns that are filled already.
 template <class T>
 struct batch_maker {
-  template <class Columns>
-  static batch_of<T> make(Columns columns, batch_ids ids) {
-    batch_of<T> b;
+  /// `take(columns)` moves them into the batch.
+  template <class Take>
+  static void fill(batch_of<T>& b, batch_ids ids, Take take) {
     b.ids_ = std::move(ids);
-    const std::size_t rows = b.size();
-    std::apply([&](auto&... column) { (column.truncate(rows), ...); }, columns);
-    columns_maker<T, stacked_t>::of(b) = std::move(columns);
-    return b;
+    auto& columns = columns_maker<T, stacked_t>::of(b);
+    take(columns);
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (std::get<I>(columns).truncate(b.size()), ...);
+    }(std::make_index_sequence<std::tuple_size_v<std::remove_reference_t<decltype(columns)>>>());
   }
 };
 
-inline std::runtime_error lost_batch(std::size_t rows, const std::exception& error) {
-  return std::runtime_error("all " + std::to_string(rows) +
-                            " samples of the batch are lost: " + error.what());
-}
+std::runtime_error lost_batch(std::size_t rows, const std::exception& error);
 
 /// Emits a batch. Returns false if no more items are needed.
 template <class Batch>
@@ -771,3 +769,7 @@ inline auto batch(std::size_t size, padded mode, batch_options options = {}) {
 }
 
 } // namespace feedline::inline FEEDLINE_ABI
+
+#ifndef FEEDLINE_COMPILED
+#include <feedline/stage/batch.ipp>
+#endif

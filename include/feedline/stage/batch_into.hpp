@@ -34,6 +34,12 @@ struct shapes {
 
 namespace detail {
 
+#ifdef NDEBUG
+inline constexpr bool finds_unwritten_fields = false;
+#else
+inline constexpr bool finds_unwritten_fields = true;
+#endif
+
 template <class F, class In, class Slot>
 concept fills_slot = std::is_invocable_v<F&, In, Slot&> || std::is_invocable_v<F&, In, Slot&, context&>;
 
@@ -49,7 +55,7 @@ class fill_stage {
                                        .checkpoints_mid_call = true};
 
   fill_stage(row_plan plan, Held f, std::string name)
-      : f_(std::move(f)), name_(std::move(name)), places_(std::make_shared<row_places<T>>(std::move(plan))) {}
+      : f_(std::move(f)), name_(std::move(name)), places_(make_rows_in_order(std::move(plan))) {}
 
   fill_stage for_run() const { return {places_->plan(), f_, name_}; }
 
@@ -61,10 +67,10 @@ class fill_stage {
     else return fills_slot<typename Held::changing, In, batch_slot<T>> ? fit::not_const : fit::wrong_argument;
   }
 
-  /// A row, and the row_places that put it into order.
+  /// A row, and what puts it into order.
   struct filled {
     batch_slot<T> slot;
-    std::shared_ptr<row_places<T>> places;
+    std::shared_ptr<rows_in_order> places;
 
     template <auto Member>
     decltype(auto) get() const {
@@ -81,23 +87,23 @@ class fill_stage {
     void begin_packet(std::uint64_t first_position) noexcept { position = first_position; }
 
     void operator()(In&& in, auto& emit, context& c) {
-      batch_slot<T> slot = places->reserve(position++);
+      batch_slot<T> slot;
+      row_slot& at = slot_access::of(slot);
+      at = places->reserve(position++);
       try {
         if constexpr (std::is_invocable_v<decltype(f.get()), In, batch_slot<T>&>)
           f.get()(std::move(in), slot);
         else f.get()(std::move(in), slot, c);
-#ifndef NDEBUG
-        places->check_written(slot);
-#endif
+        if constexpr (finds_unwritten_fields) places->check_written(at, names_of_fields<T>());
       } catch (...) {
-        places->release(slot);
+        places->release(at);
         throw;
       }
       emit(output{std::move(slot), places});
     }
 
     function f;
-    std::shared_ptr<row_places<T>> places;
+    std::shared_ptr<rows_in_order> places;
     std::uint64_t position = 0;
   };
 
@@ -116,7 +122,7 @@ class fill_stage {
  private:
   Held f_;
   std::string name_;
-  std::shared_ptr<row_places<T>> places_;
+  std::shared_ptr<rows_in_order> places_;
 };
 
 /// Makes batches from filled rows.
@@ -130,7 +136,7 @@ class row_gatherer : public rows_so_far {
   void operator()(sample<Filled>&& s, auto& emit) {
     places_ = std::move(s.value.places);
     ids_.begin(size_);
-    places_->add(s.value.slot, ids_.size());
+    places_->add(slot_access::of(s.value.slot), ids_.size());
     s.value.slot = {};
     ids_.add(s.id);
     if (is_full()) flush(emit);
@@ -148,8 +154,11 @@ class row_gatherer : public rows_so_far {
     const std::size_t rows = ids_.size();
     output b;
     try {
-      batch_ids ids = std::exchange(ids_, {});
-      b = batch_maker<T>::make(places_->take(rows), std::move(ids));
+      batch_maker<T>::fill(b, std::exchange(ids_, {}), [&](auto& columns) {
+        using tensors = typename row_columns_of<T>::tensors;
+        static_assert(std::is_same_v<decltype(columns), tensors&>);
+        places_->take(rows, &columns);
+      });
     } catch (const std::exception& error) {
       places_->drop();
       throw lost_batch(rows, error);
@@ -157,7 +166,7 @@ class row_gatherer : public rows_so_far {
     emit_batch(std::move(b), emit);
   }
 
-  std::shared_ptr<row_places<T>> places_;
+  std::shared_ptr<rows_in_order> places_;
 };
 
 template <class T>
@@ -219,9 +228,18 @@ auto batch_into(std::size_t size, F&& f, Options... options) {
     using held = detail::held_function_t<F>;
     const auto options_of_batch = detail::option_or(batch_options{}, options...);
     using columns = detail::row_columns_of<T>;
-    const auto shapes_of_row = columns::shapes(detail::option_or(shapes{}, options...).of_tensors);
-    const detail::gather_stage<T> gather{{size, options_of_batch}, columns::bytes(shapes_of_row, size)};
-    detail::fill_stage<T, held> fill({size, shapes_of_row, options_of_batch.memory}, held(std::forward<F>(f)),
+    const auto shapes_of_row =
+        detail::shapes_of_row(columns::fields, detail::option_or(shapes{}, options...).of_tensors);
+    const detail::gather_stage<T> gather{{size, options_of_batch},
+                                         detail::bytes_of_rows(columns::fields, shapes_of_row, size)};
+    const detail::row_plan plan{.rows = size,
+                                .shapes = shapes_of_row,
+                                .memory = options_of_batch.memory,
+                                .fields = columns::fields,
+                                .make_block = &detail::batch_block<T>::make,
+                                .block_size = sizeof(detail::batch_block<T>),
+                                .finds_unwritten_fields = detail::finds_unwritten_fields};
+    detail::fill_stage<T, held> fill(plan, held(std::forward<F>(f)),
                                      detail::option_or(name{}, options...).text);
     if constexpr (detail::has_option<workers, Options...>)
       return detail::append(

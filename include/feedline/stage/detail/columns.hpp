@@ -29,14 +29,14 @@ template <class T>
 struct array_facts {
   using element = T;
 
-  static void append_extents(shape&) {}
+  static constexpr void append_extents(shape&) {}
 };
 
 template <class T, std::size_t N>
 struct array_facts<std::array<T, N>> {
   using element = typename array_facts<T>::element;
 
-  static void append_extents(shape& s) {
+  static constexpr void append_extents(shape& s) {
     s.append(N);
     array_facts<T>::append_extents(s);
   }
