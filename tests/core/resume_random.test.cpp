@@ -67,8 +67,9 @@ struct axes {
   bool limit = true;  ///< more failures than the limit
   bool at_end = true; ///< checkpoints of runs that have ended
   bool outages = true;
-  bool after_skip = true; ///< checkpoints taken when a failure was skipped and the next item hasn't come
-  bool stops = true;      ///< runs that another thread stops
+  bool after_skip = true;  ///< checkpoints taken when a failure was skipped and the next item hasn't come
+  bool stops = true;       ///< runs that another thread stops
+  bool first_epoch = true; ///< finite runs that don't begin with epoch 0
 
   struct name {
     const char* text;
@@ -95,7 +96,8 @@ struct axes {
                       name{"at_end", &axes::at_end},
                       name{"outages", &axes::outages},
                       name{"after_skip", &axes::after_skip},
-                      name{"stops", &axes::stops}};
+                      name{"stops", &axes::stops},
+                      name{"first_epoch", &axes::first_epoch}};
   }
 
   static const axes& chosen() {
@@ -549,8 +551,11 @@ std::unique_ptr<any_run> start_run(const scenario_ptr& s, const start_options& o
     of_mode.allow_grown_data = c.grown_size > 0;
     return of_mode;
   };
-  if (c.finite)
-    return std::make_unique<loader>(pipeline.finite(options(fl::finite_options{.epochs = c.epochs})), c);
+  if (c.finite) {
+    fl::finite_options of_mode{.epochs = c.epochs};
+    if (!o.resume || s->run == 2) of_mode.first_epoch = c.first_epoch; // a checkpoint knows it too
+    return std::make_unique<loader>(pipeline.finite(options(of_mode)), c);
+  }
   return std::make_unique<loader>(pipeline.infinite(options(fl::infinite_options())), c);
 }
 
@@ -1005,6 +1010,16 @@ void draw_faults(composition& c, draw& d, const axes& a) {
   }
 }
 
+/// With few samples, checkpoints are often from before the first snapshot, so that they don't know the epoch.
+void begin_with(composition& c, std::size_t epoch, std::size_t most_samples) {
+  c.first_epoch = static_cast<std::uint32_t>(epoch);
+  c.source.size = std::min<std::uint64_t>(c.source.size, most_samples);
+  for (fault& f : c.faults) {
+    if (f.epoch != fault::any_epoch) f.epoch += *c.first_epoch;
+    if (f.number < second_numbers) f.number %= c.source.size;
+  }
+}
+
 composition drawn_composition(std::uint64_t number, const axes& a) {
   draw d(fl::detail::key(number, 7));
   const shape& s = all_shapes()[number % all_shapes().size()];
@@ -1058,6 +1073,11 @@ composition drawn_composition(std::uint64_t number, const axes& a) {
   if (!a.taken)
     for (stage_plan& stage : c.stages)
       if (stage.kind == stage_kind::take) stage.size = 1'000'000;
+  const bool begins_later = d.coin();
+  const std::size_t near = d(0, 5), far = d(100, 100'000), is_far = d(0, 5);
+  const std::size_t few = d(1, 8), has_few = d(0, 2);
+  if (a.first_epoch && begins_later && c.finite)
+    begin_with(c, is_far == 0 ? far : near, has_few == 0 ? few : c.source.size);
   return c;
 }
 
@@ -1437,7 +1457,7 @@ class trial {
                                                 const std::vector<cut>& cuts) const {
     static_cast<void>(expected);
     const std::size_t first = cuts.front().items;
-    if (first == 0) return reference(c_, most_, cuts, 1);
+    if (first == 0) return reference(c_, most_, cuts, c_.first_epoch.value_or(0) + 1);
     if (!whole_[first - 1].ends_epoch) return {};
     return reference(c_, most_, cuts, whole_[first - 1].epoch + 2);
   }
@@ -1523,6 +1543,11 @@ class simplifier {
       simpler |= still_fails([](composition& c) { c.ranks = 1, c.rank = 0; });
       simpler |= still_fails([](composition& c) { c.grown_size = 0; });
       simpler |= still_fails([](composition& c) { c.epochs = 1; });
+      simpler |= still_fails([](composition& c) {
+        for (fault& f : c.faults)
+          if (f.epoch != fault::any_epoch) f.epoch -= c.first_epoch.value_or(0);
+        c.first_epoch.reset();
+      });
       if (c_.skips[0] != c_.skips[1] || c_.skips[0] != c_.skips[2])
         for (const bool skips : {true, false})
           simpler |= still_fails([skips](composition& c) { c.skips[0] = c.skips[1] = c.skips[2] = skips; });

@@ -196,13 +196,15 @@ class walk {
       states_[i].own = own_behaviour(c.stages[i].own);
       states_[i].left = c.stages[i].size;
       states_[i].buckets.resize(3);
+      states_[i].rounds = first_epoch();
     }
   }
 
   std::vector<reference_step> run() {
     begin_next_run();
     try {
-      for (std::uint32_t epoch = 0; !c_.finite || epoch < c_.epochs; ++epoch) run_epoch(epoch);
+      for (std::uint32_t epoch = first_epoch(); !c_.finite || epoch < first_epoch() + c_.epochs; ++epoch)
+        run_epoch(epoch);
       next_.kind = step_kind::end;
       add_step();
     } catch (const over&) {
@@ -226,6 +228,8 @@ class walk {
   static constexpr std::uint32_t endless = 2'000; // epochs without an item
 
   bool skips() const { return c_.skips_in(run_); }
+
+  std::uint32_t first_epoch() const { return c_.first_epoch.value_or(0); }
 
   void run_epoch(std::uint32_t epoch) {
     now_.epoch = epoch;
@@ -806,6 +810,7 @@ std::string describe(const composition& c) {
   if (c.grown_size != 0) text += " grown to " + std::to_string(c.grown_size);
   for (const stage_plan& s : c.stages) text += " | " + text_of(s);
   text += c.finite ? "; finite, epochs " + std::to_string(c.epochs) : "; infinite";
+  if (c.first_epoch) text += " from " + std::to_string(*c.first_epoch);
   text += ", seed " + std::to_string(c.seed) + "; on_error";
   for (const bool skips : c.skips) text += skips ? " skip" : " fail";
   if (c.failure_limit < 1000) text += ", limit " + std::to_string(c.failure_limit);

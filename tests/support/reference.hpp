@@ -292,7 +292,8 @@ struct composition {
   std::vector<fault> faults;
   bool finite = true;
   std::uint32_t epochs = 1;
-  bool skips[3] = {true, true, true}; ///< on_error of run 1, 2 and 3
+  std::optional<std::uint32_t> first_epoch{}; ///< of a finite run
+  bool skips[3] = {true, true, true};         ///< on_error of run 1, 2 and 3
   std::size_t failure_limit = 1000;
   std::uint32_t rank = 0, ranks = 1;
   rank_rest rest = rank_rest::drop;
