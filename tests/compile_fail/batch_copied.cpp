@@ -21,5 +21,5 @@ int main() {
 #endif
     static_cast<void>(kept.values());
   }
-  // one error, shown with the line of the header
+  // shown with the line of the header
 }

@@ -17,5 +17,5 @@ int main() {
 #else
   for (auto b : loader) static_cast<void>(b.values());
 #endif
-  // one error, shown with the line of the header
+  // shown with the line of the header
 }

@@ -28,5 +28,4 @@ int main() {
   // expect: the samples of batch_into must be numbers
   // expect: for texts and lists use map and batch, or a std::array of a text's most characters
   for (const auto& b : p.finite()) static_cast<void>(b.get<&example::x>());
-  // one error
 }

@@ -30,5 +30,4 @@ int main() {
   // expect: a class with a constructor or a base class a function fields()
   // expect: item<derived>
   for (const auto& b : p.finite()) static_cast<void>(b.size());
-  // one error
 }

@@ -28,5 +28,4 @@ int main() {
   // expect: item<node>
   // expect: stage_before<feedline::detail::map_stage
   for (const auto& b : p.finite()) static_cast<void>(b.size());
-  // one error
 }

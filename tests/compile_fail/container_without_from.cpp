@@ -18,5 +18,4 @@ int main() {
   const auto p = numbers | fl::map([](int n) { return n; });
 #endif
   for (const auto& b : (p | fl::batch(2)).finite()) static_cast<void>(b.get<0>().size());
-  // one error
 }

@@ -19,5 +19,4 @@ int main() {
   for (const auto& b : p.infinite({.epochs = 3}))
     static_cast<void>(b.values()); // expect: infinite() has no .epochs
 #endif
-  // one error
 }

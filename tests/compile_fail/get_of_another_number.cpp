@@ -17,5 +17,4 @@ int main() {
 #else
   static_cast<void>(b->get<2>()); // expect: the samples of this batch, of type `T`, have no field number `I`
 #endif
-  // one error
 }

@@ -15,5 +15,4 @@ int main() {
   for (const int n : loader.next()->get<0>())
     static_cast<void>(n); // expect: give it a name, auto batch = loader.next();
 #endif
-  // one error
 }

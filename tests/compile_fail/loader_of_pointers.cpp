@@ -25,6 +25,5 @@ void add_loader(pybind11::module_& m) {
   // expect: `item`, which the pipeline of bind_loader yields, can't become Python objects
   // expect: item<
   // expect: picture
-  // one error
   fl::python::bind_loader(m, "Pictures", make, pybind11::arg("count"));
 }

@@ -18,5 +18,4 @@ int main() {
   auto stage =
       fl::map([](int n) { return n; }, fl::workers{2}, second); // expect: `Options` of a stage is given twice
   static_cast<void>((fl::from(std::vector<int>{}) | stage).finite().next());
-  // one error
 }

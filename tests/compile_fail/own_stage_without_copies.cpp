@@ -20,6 +20,6 @@ struct twice {
 
 int main() {
   auto p = fl::from(std::vector{1, 2}) | twice{} | fl::batch(2);
-  // expect: the stage S can't be copied, but each thread has its own copy
+  // expect: `stage` can't be copied, but each thread has its own copy
   static_cast<void>(p.finite().next());
 }

@@ -18,5 +18,4 @@ int main() {
 #endif
   auto p = fl::from(std::vector{1, 2}) | fl::map(f, fl::workers{2}) | fl::batch(2);
   for (const auto& b : p.finite()) static_cast<void>(b.values());
-  // one error
 }

@@ -14,7 +14,7 @@ int main() {
   auto p =
 #endif
       fl::from(std::vector<int>{1}) | fl::batch(2); // expect: a pipeline only describes the work
-  // one error, of -Werror=unused-result
+  // of -Werror=unused-result
 #ifdef FEEDLINE_COMPILE_PASS
   static_cast<void>(p.finite());
 #endif

@@ -16,5 +16,4 @@ int main() {
 #else
   for (const auto& b : p) static_cast<void>(b.values()); // expect: a pipeline only describes the work
 #endif
-  // one error
 }

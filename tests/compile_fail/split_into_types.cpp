@@ -9,7 +9,6 @@
 
 namespace fl = feedline;
 
-// one error
 int main() {
   auto is_even = [](int n) { return n % 2 == 0; };
   auto to_text = fl::map([](int n) { return std::to_string(n); });

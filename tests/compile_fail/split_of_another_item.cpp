@@ -15,7 +15,6 @@ using item = int;
 using item = std::string;
 #endif
 
-// one error
 int main() {
   auto p = fl::from(std::vector{1, 2, 3}) |
            fl::split([](const item&) { return true; }, fl::map([](int n) { return n; }));

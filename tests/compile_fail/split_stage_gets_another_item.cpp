@@ -15,7 +15,6 @@ using item = long;
 using item = std::string;
 #endif
 
-// one error
 int main() {
   auto stages = fl::map([](int) { return item(); }) | fl::map([](long n) { return static_cast<int>(n); });
   auto p = fl::from(std::vector{1, 2, 3}) | fl::split([](int) { return true; }, stages);

@@ -10,7 +10,6 @@
 
 namespace fl = feedline;
 
-// one error
 int main() {
   auto is_even = [](int n) { return n % 2 == 0; };
   auto same = fl::map([](int n) { return n; });

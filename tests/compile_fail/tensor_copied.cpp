@@ -20,5 +20,5 @@ int main() {
 #endif
     static_cast<void>(x.size());
   }
-  // one error, shown with the line of the header
+  // shown with the line of the header
 }

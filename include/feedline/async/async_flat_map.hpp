@@ -37,16 +37,18 @@ struct several_results {
     if constexpr (!async_callable<const F, In&>) {
       return async_callable<F, In&> ? fit::not_const : fit::wrong_argument;
     } else {
-      constexpr bool is_coroutine = is_generator<async_result_t<const F, In&>>;
-      static_assert(
-          is_coroutine,
-          "feedline: the function of async_flat_map must return a feedline::async_generator, as a coroutine "
-          "with co_yield does");
-      if constexpr (is_coroutine)
+      if constexpr (is_generator<async_result_t<const F, In&>>)
         return movable_item<typename stream<F, In>::output> ? fit::yes : fit::item_cannot_move;
-      else return fit::wrong_argument;
+      else return fit::refused;
     }
   }
+
+  template <class F>
+  struct coroutine_check {
+    static_assert(std::is_void_v<F>,
+                  "feedline: the function of async_flat_map must return a feedline::async_generator, as a "
+                  "coroutine with co_yield does");
+  };
 
   /// Emits the values of each ticket's generator.
   template <class Started>

@@ -41,20 +41,22 @@ struct one_result {
     if constexpr (!async_callable<const F, In>) {
       return async_callable<F, In> ? fit::not_const : fit::wrong_argument;
     } else {
-      constexpr bool is_coroutine = is_awaitable<async_result_t<const F, In>>;
-      static_assert(
-          is_coroutine,
-          "feedline: the function of async_map must return an asio::awaitable, as a coroutine does");
-      if constexpr (is_coroutine) {
+      if constexpr (is_awaitable<async_result_t<const F, In>>) {
         using result = awaited_t<const F, In>;
         if constexpr (std::is_void_v<result>) return fit::returns_void;
         else if constexpr (std::is_reference_v<result>) return fit::returns_reference;
         else return movable_item<result> ? fit::yes : fit::item_cannot_move;
       } else {
-        return fit::wrong_argument;
+        return fit::refused;
       }
     }
   }
+
+  template <class F>
+  struct coroutine_check {
+    static_assert(std::is_void_v<F>,
+                  "feedline: the function of async_map must return an asio::awaitable, as a coroutine does");
+  };
 
   /// Waits for the operation of each ticket and emits its result.
   template <class Started>

@@ -27,27 +27,29 @@ struct cached_item;
 template <class T>
 struct input_item;
 
-/// Keeps the compiler's message to two lines, as fit_check does.
 template <class In, class Out, class Key, std::size_t Stages>
-struct cache_check;
-
-template <class In, class Out, class Key, std::size_t Stages>
-struct cache_check<input_item<In>, cached_item<Out>, Key, Stages> {
+struct cache_fit {
   static constexpr bool has_stages = Stages > 0;
   static constexpr bool can_store = !has_stages || storable<Out>;
   static constexpr bool can_identify =
       !has_stages || !std::is_same_v<Key, no_key> || identified_by_content<In>;
-  static constexpr bool passed = has_stages && can_store && can_identify;
+};
 
+/// Keeps the compiler's message to two lines, as fit_check does, and is used only to show it, as that is.
+template <class In, class Out, class Fit>
+struct cache_check;
+
+template <class In, class Out, class Fit>
+struct cache_check<input_item<In>, cached_item<Out>, Fit> {
   static_assert(
-      has_stages,
+      Fit::has_stages,
       "feedline: cache() has no stage to cache: put it directly after map, filter, flat_map or tap");
-  static_assert(can_store,
+  static_assert(Fit::can_store,
                 "feedline: cache() can't store `cached_item`: it stores numbers, std::arrays, tensors, "
                 "strings, vectors, and pairs, tuples and plain structs of those (at most 64 fields; give a "
                 "class with a constructor or a base class a "
                 "function fields() that returns std::tie(a, b))");
-  static_assert(can_identify,
+  static_assert(Fit::can_identify,
                 "feedline: cache() can't identify `input_item`, the input of the stages that it caches: "
                 "give it a key, cache(options, [](const auto& item) { return item.name; })");
 };
@@ -106,12 +108,16 @@ class cache_part {
     constexpr std::size_t first = segments::stage_count - count;
     using in = typename stages::template output_of_first<first, source_item_t<Source>>;
     using out = typename pipeline<Source, Segments...>::item;
-    if constexpr (cache_check<input_item<in>, cached_item<out>, Key, count>::passed)
+    using fit = cache_fit<in, out, Key, count>;
+    if constexpr (fit::has_stages && fit::can_store && fit::can_identify) {
       return detail::append(pipeline_of<Source>(p.described().source(),
                                                 typename first_segments<first, types<>, Segments...>::type(),
                                                 p.composed().first(first)),
                             cached<Source, first, segments>(p.composed(), std::make_index_sequence<count>()));
-    else return refused_pipeline();
+    } else {
+      static_cast<void>(sizeof(cache_check<input_item<in>, cached_item<out>, fit>));
+      return refused_pipeline();
+    }
   }
 
  private:

@@ -240,9 +240,6 @@ stage_row<Segments...> as_row(stage_row<Segments...> row) {
 
 template <class S>
 stage_row<segment<segment_traits{}, S>> as_row(S stage) {
-  static_assert(
-      std::copy_constructible<S>,
-      "feedline: the stage S can't be copied, but each thread has its own copy: give it a copy constructor");
   return {detail::serial(std::move(stage))};
 }
 
@@ -263,11 +260,17 @@ auto append(const pipeline<Source, Before...>& p, const stage_row<After...>& aft
   using before = pipeline<Source, Before...>;
   using last = typename decltype(last_stage<Source>(typename before::segments::stage_types()))::type;
   using stages = typename stage_row<After...>::segments::stage_types;
-  if constexpr (composition_of<last, typename before::item, stages>::type::fits)
+  using whole = typename composition_of<last, typename before::item, stages>::type;
+  if constexpr (!movable_item<source_item_t<Source>>) { // the pipeline upstream says so
+    return refused_pipeline();
+  } else if constexpr (whole::fits) {
     return pipeline_of<Source>(p.described().source(),
                                typename joined_segments<types<>, Before..., After...>::type(),
                                joined(p.composed(), after.composed));
-  else return refused_pipeline();
+  } else {
+    static_cast<void>(sizeof(typename whole::check));
+    return refused_pipeline();
+  }
 }
 
 /// Not a stage: it makes another pipeline from the one upstream.

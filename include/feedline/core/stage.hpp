@@ -61,6 +61,7 @@ struct stage_traits {
 /// Why a stage can't follow another one.
 enum class fit {
   yes,
+  cannot_copy,       ///< it can't be copied
   no_output,         ///< its class doesn't name the type that it emits
   wrong_argument,    ///< it can't be called with the item
   not_const,         ///< its function can be called, but not as const
@@ -174,7 +175,9 @@ concept movable_item = std::is_object_v<T> && std::is_nothrow_move_constructible
 
 template <class S, class In>
 consteval fit fit_of() {
-  if constexpr (requires { S::template fits<In>(); }) {
+  if constexpr (!std::copy_constructible<S>) {
+    return fit::cannot_copy;
+  } else if constexpr (requires { S::template fits<In>(); }) {
     return S::template fits<In>();
   } else if constexpr (binds_to<S, In>) {
     return fit::yes;

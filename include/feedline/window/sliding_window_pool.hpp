@@ -56,6 +56,11 @@ class make_chunks {
   std::uint64_t max_size_;
 };
 
+/// Stands in for make_chunks after an error, so that there is one.
+struct no_chunks {
+  chunk_file operator()(const auto&) const;
+};
+
 } // namespace detail
 
 /// A source of the newest chunks of a growing data set, in random order: for training on data that still arrives.
@@ -102,11 +107,13 @@ class make_chunks {
 template <source Upstream>
 class sliding_window_pool {
   using item = source_item_t<Upstream>;
+  static constexpr bool has_chunks = std::is_invocable_v<const detail::make_chunks&, item&&>;
   static_assert(
-      std::is_invocable_v<const detail::make_chunks&, item&&>,
+      has_chunks,
       "feedline::sliding_window_pool: it takes a source of watched_file, of paths, or of objects with "
       "size(), key(i) and read(i): see feedline::chunk_source");
-  using run = detail::pool_run<Upstream, detail::make_chunks>;
+  using run =
+      detail::pool_run<Upstream, std::conditional_t<has_chunks, detail::make_chunks, detail::no_chunks>>;
 
  public:
   using feedline_part = void;

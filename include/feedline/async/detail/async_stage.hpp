@@ -62,7 +62,7 @@ template <class Operation>
 using ticket = std::unique_ptr<Operation, give_up>;
 
 /// Starts an operation for each item and emits its ticket. `Kind` names the operation, and which functions make it:
-/// `Kind::operation<F, In>` and `Kind::fits<F, In>()`.
+/// `Kind::operation<F, In>`, `Kind::fits<F, In>()` and `Kind::coroutine_check<F>`.
 template <class F, class Kind>
 class start_stage {
   template <class In>
@@ -87,6 +87,10 @@ class start_stage {
   static consteval fit fits() {
     return Kind::template fits<F, In>();
   }
+
+  /// See fit::refused.
+  template <class Before, class In>
+  using check_inside = typename Kind::template coroutine_check<F>;
 
   std::size_t items_at_once() const noexcept { return options_.in_flight; }
 

@@ -29,6 +29,8 @@ template <class Before, class Item, class Stage, class... Field>
 struct fit_check<stage_before<Before>, item<Item>, stage<Stage>, Field...> {
   static constexpr fit f = fit_of<Stage, Item>();
 
+  static_assert(f != fit::cannot_copy, "feedline: `stage` can't be copied, but each thread has its own copy: "
+                                       "give it a copy constructor");
   static_assert(
       f != fit::no_output,
       "feedline: `stage` doesn't name the type of the items that it emits: add `using output = …;` to a "
@@ -95,25 +97,27 @@ struct fit_check_of<Before, Item, Stage> {
   using type = typename Stage::template check_inside<Before, Item>;
 };
 
-/// Checks stages in order, up to the first that doesn't fit.
+/// Whether stages fit in order; and if not, as `check`, the class of the first that doesn't, which says why. Only its use
+/// instantiates that class: compilers complain a second time about what depends on a class with a failed assertion.
 template <class Before, class Item, class... Stages>
 struct composition {
   static constexpr bool fits = true;
 };
 
-// Only stages that fit are examined further: else there would be a second message.
-template <bool Fits, class Item, class S, class... Rest>
-inline constexpr bool rest_fits = false;
-template <class Item, class S, class... Rest>
-inline constexpr bool rest_fits<true, Item, S, Rest...> =
-    composition<S, stage_output_t<S, Item>, Rest...>::fits;
-
-template <class Before, class Item, class S, class... Rest>
-struct composition<Before, Item, S, Rest...> : fit_check_of<Before, Item, S>::type {
-  static constexpr bool fits = rest_fits<fit_of<S, Item>() == fit::yes, Item, S, Rest...>;
+template <bool Fits, class Before, class Item, class S, class... Rest>
+struct composition_from {
+  static constexpr bool fits = false;
+  using check = typename fit_check_of<Before, Item, S>::type;
 };
 
-/// The same for a list of stages. (A variable instead of this class would cause a second message.)
+template <class Before, class Item, class S, class... Rest>
+struct composition_from<true, Before, Item, S, Rest...> : composition<S, stage_output_t<S, Item>, Rest...> {};
+
+template <class Before, class Item, class S, class... Rest>
+struct composition<Before, Item, S, Rest...>
+    : composition_from<fit_of<S, Item>() == fit::yes, Before, Item, S, Rest...> {};
+
+/// The same for a list of stages.
 template <class Before, class Item, class Stages>
 struct composition_of;
 

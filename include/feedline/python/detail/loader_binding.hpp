@@ -441,21 +441,24 @@ void check_names(const std::function<Made(Argument...)>&, const Extra&... extra)
 template <class Class, class Holder, class Pipeline, class... Argument, class... Extra, class... Option>
 void define_constructor_with(const std::tuple<Option...>*, py::class_<Class, Holder>& c,
                              std::function<Pipeline(Argument...)> make, const Extra&... extra) {
-  static_assert((std::size_t{0} + ... + std::is_base_of_v<py::arg, Extra>) == sizeof...(Argument),
+  constexpr bool has_names =
+      (std::size_t{0} + ... + std::is_base_of_v<py::arg, Extra>) == sizeof...(Argument);
+  static_assert(has_names,
                 "feedline: bind_loader needs a pybind11::arg for each parameter of its function, in order");
-  c.def(py::init([make = std::move(make)](Argument... arguments, Option... options) {
-          check_interpreter(); // a subinterpreter may have got the main one's module
-          chosen_run chosen;
-          (choose(chosen, arguments), ...);
-          (choose(chosen, options), ...);
-          complete(chosen);
-          std::optional<py::gil_scoped_release> unlocked;
-          if constexpr (!(has_python_objects<std::remove_cvref_t<Argument>> || ...)) unlocked.emplace();
-          auto pipeline = as_any_pipeline(make(std::forward<Argument>(arguments)...));
-          unlocked.reset();
-          return std::make_shared<Class>(std::move(pipeline), std::move(chosen.options));
-        }),
-        extra..., py::kw_only(), py::arg(Option::name) = Option().value..., constructor_doc);
+  if constexpr (has_names) // else pybind11 has a second message
+    c.def(py::init([make = std::move(make)](Argument... arguments, Option... options) {
+            check_interpreter(); // a subinterpreter may have got the main one's module
+            chosen_run chosen;
+            (choose(chosen, arguments), ...);
+            (choose(chosen, options), ...);
+            complete(chosen);
+            std::optional<py::gil_scoped_release> unlocked;
+            if constexpr (!(has_python_objects<std::remove_cvref_t<Argument>> || ...)) unlocked.emplace();
+            auto pipeline = as_any_pipeline(make(std::forward<Argument>(arguments)...));
+            unlocked.reset();
+            return std::make_shared<Class>(std::move(pipeline), std::move(chosen.options));
+          }),
+          extra..., py::kw_only(), py::arg(Option::name) = Option().value..., constructor_doc);
 }
 
 /// Adds the constructor, which takes the arguments of `make`, then those options of a run that aren't among them.

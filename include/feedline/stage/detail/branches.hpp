@@ -42,7 +42,7 @@ struct branches_check_of {
 
 template <class Before, class In, class Stages>
 struct stages_check_of {
-  using type = std::bool_constant<composition_of<Before, In, Stages>::type::fits>;
+  using type = typename composition_of<Before, In, Stages>::type::check;
 };
 
 template <class In>
