@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -72,6 +73,7 @@ concept composes = requires(Left left, Right right) { left | right; };
 TEST_CASE("The item type is known at every point of a pipeline") {
   const auto source = fl::from(numbers(3));
   STATIC_REQUIRE(std::same_as<item_of<decltype(source)>, int>);
+  STATIC_REQUIRE_FALSE(std::ranges::range<decltype(source)>);
   const auto halves = source | fl::map(half{});
   STATIC_REQUIRE(std::same_as<item_of<decltype(halves)>, double>);
   const auto texts = halves | fl::prefetch(2) | fl::map(as_text{}, fl::workers{2});

@@ -153,15 +153,15 @@ class pipeline {
 
   /// Explains that a pipeline must run before it can be iterated over.
   template <class Iterating = void>
-  detail::refused_pipeline* begin() const {
+  detail::refused_iterator begin() const {
     static_assert(
         !std::is_void_v<Iterating>,
         "feedline: a pipeline only describes the work: iterate over the loader that its finite() or "
         "infinite() returns");
-    return nullptr;
+    return {};
   }
 
-  detail::refused_pipeline* end() const { return nullptr; }
+  detail::refused_iterator end() const { return {}; }
 
   /// The source, as described.
   const Source& source() const& { return *static_cast<const Source*>(described_.source().get()); }

@@ -157,6 +157,14 @@ struct refused_pipeline {
   operator T() const;
 };
 
+/// What a loop over a pipeline gets. It lacks what iterators have, so that no concept of a range looks into
+/// pipeline::begin(), which explains the mistake.
+struct refused_iterator {
+  refused_pipeline& operator*() const;
+  void operator++();
+  bool operator!=(const refused_iterator&) const;
+};
+
 template <class T>
 concept refused = std::is_same_v<std::remove_cvref_t<T>, refused_pipeline>;
 

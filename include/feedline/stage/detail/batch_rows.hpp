@@ -138,7 +138,7 @@ class batch_block final : public row_block {
 
   void give_columns(void* to) noexcept override {
     if (to) *static_cast<typename facts::tensors*>(to) = std::move(columns_);
-    columns_ = {};
+    columns_ = typename facts::tensors();
   }
 
   typename facts::tensors columns_;
