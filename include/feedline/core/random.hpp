@@ -41,7 +41,7 @@ std::uint64_t hash_of_block(std::span<const std::byte> bytes) noexcept;
 
 /// A small generator that starts from a key (SplitMix64: 64 bits of state, period 2^64). Meets
 /// std::uniform_random_bit_generator. Its distributions return the same numbers with every standard library,
-/// unlike those of `<random>`.
+/// unlike those of `<random>`, and on every processor.
 class random_generator {
  public:
   using result_type = std::uint64_t;
@@ -75,7 +75,8 @@ class random_generator {
   /// A number in [low, high), which must be finite; `low` if both are equal.
   constexpr double uniform(double low, double high) noexcept {
     const double u = uniform(), width = high - low;
-    const double x = width <= std::numeric_limits<double>::max() ? low + width * u : low * (1 - u) + high * u;
+    const double x = width <= std::numeric_limits<double>::max() ? low + rounded(width * u)
+                                                                 : rounded(low * (1 - u)) + rounded(high * u);
     return x < high || !(low < high) ? x : before(high); // rounding may reach `high`
   }
 
@@ -84,6 +85,16 @@ class random_generator {
 
  private:
   __extension__ using wide = unsigned __int128;
+
+  // Keeps a product from being fused with an addition, which processors that can do so round once instead of twice: the
+  // numbers would depend on the processor. (Clang fuses only within an expression.)
+  static constexpr double rounded(double product) noexcept {
+#if __has_builtin(__builtin_assoc_barrier)
+    return __builtin_assoc_barrier(product);
+#else
+    return product;
+#endif
+  }
 
   // The greatest number below x.
   static constexpr double before(double x) noexcept {
