@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Includes what most programs use. Each component has its own header next to this one.
+#include <feedline/version.hpp> // first, as it says if the platform isn't supported
+
 #include <feedline/common/detail/beginnings.hpp>
 #include <feedline/core/any_loader.hpp>
 #include <feedline/core/callback.hpp>
@@ -60,7 +62,6 @@
 #include <feedline/stage/take.hpp>
 #include <feedline/stage/tap.hpp>
 #include <feedline/stage/windows.hpp>
-#include <feedline/version.hpp>
 
 /// @namespace feedline
 /// The library: sources, stages, and what runs them.

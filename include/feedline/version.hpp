@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+// One sentence and a header that doesn't exist, which ends the compilation, instead of all the errors that would follow.
+#if defined(_WIN32) || !defined(__SIZEOF_INT128__) || __SIZEOF_POINTER__ != 8 ||                             \
+    __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "feedline needs POSIX (not Windows), a 64-bit little-endian processor, and __int128 (GCC or Clang)"
+#include <unsupported_platform>
+#endif
+
 // The library's version, and how it is built: header-only, or compiled once in libraries (FEEDLINE_COMPILED, which the
 // CMake targets define). Everything is in an inline namespace of the version and of that choice, so that one program can
 // link parts that were compiled with different versions or choices: they never share a function of feedline.

@@ -3,13 +3,10 @@
 #include <feedline/core/processors.hpp>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <system_error>
 #include <thread>
 
 #include <fcntl.h>
-#include <sched.h>
 
 #include <feedline/detail/kernel.hpp>
 #include <feedline/detail/open_file.hpp>
@@ -17,11 +14,8 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE void cpu_list::pin_thread() const {
-  ::cpu_set_t set;
-  static_assert(sizeof(set) == sizeof(words_));
-  std::memcpy(&set, words_.data(), sizeof(set));
-  if (::sched_setaffinity(0, sizeof(set), &set) != 0)
-    throw std::system_error(errno, std::generic_category(),
+  if (const int error = detail::pin_thread(words_.data(), sizeof(words_)); error != 0)
+    throw std::system_error(error, std::generic_category(),
                             "can't run on the processors that workers::on() names");
 }
 

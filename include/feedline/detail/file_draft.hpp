@@ -8,15 +8,11 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include <fcntl.h>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -60,33 +56,6 @@ class file_draft {
   ~file_draft() {
     if (!path_.empty()) ::unlink(path_.c_str());
     if (file_) file_.unlock(); // before it is closed, which wakes those that wait
-  }
-
-  /// Waits until the thread that has the right now has finished. False after a stop. Throws std::system_error if the
-  /// system has no means to wait.
-  static bool wait(const std::string& path, const std::stop_token& stop) {
-    const open_file file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-    if (!file) return true;
-    const open_file closings(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)), stops(::eventfd(0, EFD_CLOEXEC));
-    if (!closings || !stops || ::inotify_add_watch(closings.number(), path.c_str(), IN_CLOSE) < 0) {
-      if (errno == ENOENT) return true;
-      throw std::system_error(errno, std::generic_category(), readable(path));
-    }
-    const auto wake = [&] { ::eventfd_write(stops.number(), 1); };
-    const std::stop_callback<decltype(wake)> at_stop(stop, wake);
-    while (!file.lock(false)) {
-      ::pollfd both[] = {{closings.number(), POLLIN, 0}, {stops.number(), POLLIN, 0}};
-      ::poll(both, 2, -1);
-      if (stop.stop_requested()) return false;
-      char events[4096];
-      while (::read(closings.number(), events, sizeof events) > 0) continue;
-      // The system reports that a process which ends closes its file, and only then releases the lock.
-      // No event tells of the release, and a wait for the lock itself couldn't be stopped.
-      for (int attempt = 0; attempt < 100 && !file.lock(false); ++attempt)
-        if (::poll(&both[1], 1, 1) > 0) return false;
-    }
-    file.unlock();
-    return true;
   }
 
   /// Writes these bytes, one span after another, and gives the file that name. If there is a file with that name, who may

@@ -6,7 +6,7 @@
 
 #include <sys/stat.h>
 
-#include <feedline/version.hpp>
+#include <feedline/detail/kernel.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -16,7 +16,7 @@ struct file_state {
       : device(status.st_dev),
         number(status.st_ino),
         size(static_cast<std::uint64_t>(status.st_size)),
-        modified_ns(std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec) {}
+        modified_ns(modified_ns_of(status)) {}
 
   friend auto operator<=>(const file_state&, const file_state&) = default;
 

@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What the queues need from the processor and the operating system. All platform-dependent code is here.
+// What the core needs from the processor and the operating system beyond POSIX. All of its platform-dependent code is
+// here: elsewhere the core compiles on any POSIX system.
+#include <feedline/version.hpp>
+
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
 
 #include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#if __has_include(<linux/futex.h>) && __has_include(<linux/membarrier.h>)
-#include <cerrno>
+#if defined(__linux__) && __has_include(<linux/futex.h>) && __has_include(<linux/membarrier.h>)
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
-#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 #define FEEDLINE_DETAIL_LINUX 1
 #else
 #include <array>
@@ -35,8 +40,6 @@
 #ifndef FEEDLINE_DETAIL_ASAN
 #define FEEDLINE_DETAIL_ASAN 0
 #endif
-
-#include <feedline/version.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -158,6 +161,34 @@ inline void use_huge_pages(void* memory, std::size_t bytes) noexcept {
 #endif
 }
 
+/// The size of a page of memory: 4 KB, or up to 64 KB on 64-bit Arm.
+inline std::size_t page_size() noexcept {
+  static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+/// The beginning of the page of mapped memory that this byte is in.
+inline std::byte* page_of(const std::byte* byte) noexcept {
+  return const_cast<std::byte*>(byte) - reinterpret_cast<std::uintptr_t>(byte) % page_size();
+}
+
+/// Whether the system has the page of a mapped file in memory that this byte is in. False if it doesn't say.
+inline bool is_page_in_memory(const std::byte* byte) noexcept {
+#if FEEDLINE_DETAIL_LINUX
+  unsigned char state = 0;
+  return ::mincore(page_of(byte), 1, &state) == 0 && (state & 1) != 0;
+#else
+  static_cast<void>(byte);
+  return false;
+#endif
+}
+
+/// Makes the system start to read these bytes of a mapped file if they aren't in memory yet.
+inline void read_soon(const std::byte* begin, const std::byte* end) noexcept {
+  std::byte* const page = page_of(begin);
+  ::posix_madvise(page, static_cast<std::size_t>(end - page), POSIX_MADV_WILLNEED); // only a hint
+}
+
 /// Makes the system start to read the first `bytes` bytes of an open file that aren't in memory yet.
 inline void read_soon(int file, std::uint64_t bytes) noexcept {
 #if FEEDLINE_DETAIL_LINUX
@@ -182,6 +213,48 @@ inline std::size_t allowed_processors() noexcept {
 #else
   return 0;
 #endif
+}
+
+/// Lets the calling thread run only on the processors whose bits are set in `mask`. Returns 0 or an errno value.
+inline int pin_thread(const std::uint64_t* mask, std::size_t bytes) noexcept {
+#if FEEDLINE_DETAIL_LINUX
+  return ::syscall(SYS_sched_setaffinity, 0, bytes, mask) < 0 ? errno : 0;
+#else
+  static_cast<void>(mask);
+  static_cast<void>(bytes);
+  return ENOTSUP;
+#endif
+}
+
+/// The calling thread's number in the system; 0 if it is unknown.
+inline int thread_number() noexcept {
+#if FEEDLINE_DETAIL_LINUX
+  return static_cast<int>(::syscall(SYS_gettid));
+#else
+  return 0;
+#endif
+}
+
+/// Lowers the calling thread's priority as nice(1) does a process's. Returns 0 or an errno value.
+inline int lower_priority(int by) noexcept {
+#if FEEDLINE_DETAIL_LINUX
+  const auto thread = static_cast<::id_t>(thread_number());
+  const int lower = ::getpriority(PRIO_PROCESS, thread) + by;
+  return ::setpriority(PRIO_PROCESS, thread, lower < 19 ? lower : 19) != 0 ? errno : 0;
+#else
+  static_cast<void>(by);
+  return ENOTSUP;
+#endif
+}
+
+/// When a file was last written, in nanoseconds since 1970.
+inline std::int64_t modified_ns_of(const struct stat& status) noexcept {
+#ifdef __APPLE__
+  const std::timespec& time = status.st_mtimespec;
+#else
+  const std::timespec& time = status.st_mtim;
+#endif
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
 /// Registers functions for each fork() of the process: `before` runs before it, `after` in the parent and the

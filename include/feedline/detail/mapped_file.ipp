@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include <feedline/detail/file_memory.hpp>
+#include <feedline/detail/kernel.hpp>
 #include <feedline/detail/open_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 
@@ -29,20 +30,13 @@ FEEDLINE_INLINE std::int64_t mapped_file::modified_ns() const noexcept {
 }
 
 FEEDLINE_INLINE bool mapped_file::is_in_memory(std::uint64_t offset) const noexcept {
-  constexpr std::uint64_t page = 4096; // if pages are larger, the call fails
-  unsigned char state = 0;
-  return memory_->tells_pages() && offset < bytes().size() &&
-         ::mincore(const_cast<std::byte*>(bytes().data() + offset / page * page), 1, &state) == 0 &&
-         (state & 1) != 0;
+  return memory_->tells_pages() && offset < bytes().size() && is_page_in_memory(bytes().data() + offset);
 }
 
 FEEDLINE_INLINE void mapped_file::will_need(std::uint64_t offset, std::uint64_t count) const noexcept {
-  constexpr std::uint64_t page = 4096; // if pages are larger, the call has no effect
-  const std::uint64_t begin = std::min<std::uint64_t>(offset, bytes().size()) / page * page;
+  const std::uint64_t begin = std::min<std::uint64_t>(offset, bytes().size());
   const std::uint64_t end = std::min<std::uint64_t>(offset + count, bytes().size());
-  if (begin < end && memory_->is_mapped())
-    ::madvise(const_cast<std::byte*>(bytes().data() + begin), static_cast<std::size_t>(end - begin),
-              MADV_WILLNEED);
+  if (begin < end && memory_->is_mapped()) read_soon(bytes().data() + begin, bytes().data() + end);
 }
 
 FEEDLINE_INLINE bool mapped_file::will_need_few(std::uint64_t offset, std::uint64_t count) const noexcept {
@@ -52,7 +46,8 @@ FEEDLINE_INLINE bool mapped_file::will_need_few(std::uint64_t offset, std::uint6
 }
 
 FEEDLINE_INLINE void mapped_file::expect_jumps() const noexcept {
-  if (memory_->is_mapped()) ::madvise(const_cast<std::byte*>(bytes().data()), bytes().size(), MADV_RANDOM);
+  if (memory_->is_mapped())
+    ::posix_madvise(const_cast<std::byte*>(bytes().data()), bytes().size(), POSIX_MADV_RANDOM);
 }
 
 FEEDLINE_INLINE lazy_maps::lazy_maps(std::vector<std::string> names)

@@ -29,6 +29,7 @@
 #include <feedline/core/stage.hpp>
 #include <feedline/core/stored_value.hpp>
 #include <feedline/detail/fields.hpp>
+#include <feedline/detail/kernel.hpp>
 #include <feedline/detail/type_name.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -58,8 +59,8 @@ inline std::uint64_t state_of_file(const std::string& path) noexcept {
   struct stat status {};
 
   if (::stat(path.c_str(), &status) != 0) return 0;
-  return key(static_cast<std::uint64_t>(status.st_size), static_cast<std::uint64_t>(status.st_mtim.tv_sec),
-             static_cast<std::uint64_t>(status.st_mtim.tv_nsec));
+  const auto modified = static_cast<std::uint64_t>(modified_ns_of(status));
+  return key(static_cast<std::uint64_t>(status.st_size), modified / 1'000'000'000, modified % 1'000'000'000);
 }
 
 /// Adds everything about an item that a function can see.

@@ -3,16 +3,12 @@
 #include <feedline/core/run/pipeline_run.hpp>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <new>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
-
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <feedline/core/callback.hpp>
 #include <feedline/core/failure.hpp>
@@ -30,6 +26,7 @@
 #include <feedline/core/run/stage_outcomes.hpp>
 #include <feedline/core/run/waiting_for.hpp>
 #include <feedline/core/run/worker_pool.hpp>
+#include <feedline/detail/kernel.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -620,7 +617,7 @@ FEEDLINE_INLINE std::string pipeline_run::difference_of_stage(const run_identity
 FEEDLINE_INLINE void pipeline_run::run_thread(std::size_t segment, thread_counters& thread,
                                               std::atomic<std::size_t>& working) {
   thread.began.store(now_ns(), std::memory_order_relaxed);
-  thread.id.store(::gettid(), std::memory_order_relaxed);
+  thread.id.store(thread_number(), std::memory_order_relaxed);
   worker_pool* const pool = segments_[segment].pool.get();
   try {
     prepare_thread(composed_.segments[segment].cpus);
@@ -646,10 +643,9 @@ FEEDLINE_INLINE void pipeline_run::run_thread(std::size_t segment, thread_counte
 }
 
 FEEDLINE_INLINE void pipeline_run::prepare_thread(const cpu_list& cpus) const {
-  const auto thread = static_cast<::id_t>(::gettid());
-  const int lower = std::min(19, ::getpriority(PRIO_PROCESS, thread) + options_.nice);
-  if (options_.nice != 0 && ::setpriority(PRIO_PROCESS, thread, lower) != 0)
-    throw std::system_error(errno, std::generic_category(), "can't set the priority of a thread");
+  if (options_.nice != 0)
+    if (const int error = lower_priority(options_.nice); error != 0)
+      throw std::system_error(error, std::generic_category(), "can't set the priority of a thread");
   if (!cpus.is_empty()) cpus.pin_thread();
 }
 

@@ -21,6 +21,7 @@
 
 #include <feedline/detail/file_draft.hpp>
 #include <feedline/detail/hidden_name.hpp>
+#include <feedline/detail/kernel.hpp>
 #include <feedline/detail/open_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/remote/detail/cached_part.hpp>
@@ -131,8 +132,7 @@ class cache_folder {
       }
       if (ending != part || ::stat(path.c_str(), &status) != 0) return;
       const auto size = static_cast<std::uint64_t>(status.st_size);
-      files.push_back(
-          {std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec, size, path});
+      files.push_back({modified_ns_of(status), size, path});
       bytes_ += size;
     });
     if (bytes_ <= limit_) return;

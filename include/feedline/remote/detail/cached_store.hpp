@@ -24,6 +24,7 @@
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/remote/detail/cache_folder.hpp>
 #include <feedline/remote/detail/cached_part.hpp>
+#include <feedline/remote/detail/wait_for_draft.hpp>
 #include <feedline/remote/object_store.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -214,8 +215,7 @@ class cached_read final : public object_read {
         return fetch_ ? fetch_->get(stop) : plain_->get(stop);
       }
       try {
-        if (!file_draft::wait(cache_->folder.draft_path(key_), stop))
-          throw object_error("the run was stopped");
+        if (!wait_for_draft(cache_->folder.draft_path(key_), stop)) throw object_error("the run was stopped");
         look();
       } catch (const std::system_error& error) {
         cache_->fail(error.what());
