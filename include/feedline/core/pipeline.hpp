@@ -35,6 +35,11 @@ concept part = requires { typename T::feedline_part; };
 class described_pipeline {
  public:
   described_pipeline(std::shared_ptr<const void> source, composed_stages&& stages);
+  described_pipeline(const described_pipeline&);
+  described_pipeline(described_pipeline&&) noexcept;
+  described_pipeline& operator=(const described_pipeline&);
+  described_pipeline& operator=(described_pipeline&&) noexcept;
+  ~described_pipeline();
 
   /// Starts a run, which `own` takes over.
   std::shared_ptr<owned_run> start(const run_type& type, const run_options& options,

@@ -37,6 +37,12 @@ FEEDLINE_INLINE described_pipeline::described_pipeline(std::shared_ptr<const voi
                                                        composed_stages&& stages)
     : source_(std::move(source)), stages_(std::move(stages)), finite_runs_(std::make_shared<finite_runs>()) {}
 
+FEEDLINE_INLINE described_pipeline::described_pipeline(const described_pipeline&) = default;
+FEEDLINE_INLINE described_pipeline::described_pipeline(described_pipeline&&) noexcept = default;
+FEEDLINE_INLINE described_pipeline& described_pipeline::operator=(const described_pipeline&) = default;
+FEEDLINE_INLINE described_pipeline& described_pipeline::operator=(described_pipeline&&) noexcept = default;
+FEEDLINE_INLINE described_pipeline::~described_pipeline() = default;
+
 FEEDLINE_INLINE std::shared_ptr<owned_run>
 described_pipeline::start(const run_type& type, const run_options& options,
                           owned_run* (*own)(std::shared_ptr<pipeline_run> planned)) const {

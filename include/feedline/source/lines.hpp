@@ -36,6 +36,12 @@ class lines_source {
     if (options_.max_line_bytes == 0 && !options_.decompress.empty()) options_.max_line_bytes = usual_line;
   }
 
+  lines_source(const lines_source&);
+  lines_source(lines_source&&) noexcept;
+  lines_source& operator=(const lines_source&);
+  lines_source& operator=(lines_source&&) noexcept;
+  ~lines_source();
+
   void start_epoch(const epoch& e) {
     files_.start(e);
     stop_ = e.stop;

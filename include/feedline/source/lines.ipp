@@ -10,6 +10,12 @@
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
+FEEDLINE_INLINE lines_source::lines_source(const lines_source&) = default;
+FEEDLINE_INLINE lines_source::lines_source(lines_source&&) noexcept = default;
+FEEDLINE_INLINE lines_source& lines_source::operator=(const lines_source&) = default;
+FEEDLINE_INLINE lines_source& lines_source::operator=(lines_source&&) noexcept = default;
+FEEDLINE_INLINE lines_source::~lines_source() = default;
+
 FEEDLINE_INLINE std::optional<std::string> lines_source::next() {
   for (;;) {
     if (!file_) {

@@ -72,13 +72,10 @@ class tar_in_order {
   // A copy opens the current shard again and continues at its position.
   tar_in_order(const tar_in_order& other);
 
-  tar_in_order(tar_in_order&&) noexcept = default;
-
-  tar_in_order& operator=(const tar_in_order& other) { return *this = tar_in_order(other); }
-
-  tar_in_order& operator=(tar_in_order&&) noexcept = default;
-
-  ~tar_in_order() = default;
+  tar_in_order(tar_in_order&&) noexcept;
+  tar_in_order& operator=(const tar_in_order& other);
+  tar_in_order& operator=(tar_in_order&&) noexcept;
+  ~tar_in_order();
 
   const tar_settings& settings() const noexcept { return opener_.settings(); }
 

@@ -15,6 +15,14 @@ FEEDLINE_INLINE tar_in_order::tar_in_order(file_order files, tar_shards opener)
       opener_(std::move(opener)),
       names_(std::make_shared<tar_names>(opener_.settings())) {}
 
+FEEDLINE_INLINE tar_in_order::tar_in_order(tar_in_order&&) noexcept = default;
+FEEDLINE_INLINE tar_in_order& tar_in_order::operator=(tar_in_order&&) noexcept = default;
+FEEDLINE_INLINE tar_in_order::~tar_in_order() = default;
+
+FEEDLINE_INLINE tar_in_order& tar_in_order::operator=(const tar_in_order& other) {
+  return *this = tar_in_order(other);
+}
+
 FEEDLINE_INLINE tar_in_order::tar_in_order(const tar_in_order& other)
     : files_(other.files_),
       opener_(other.opener_),
