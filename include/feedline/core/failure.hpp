@@ -97,7 +97,7 @@ namespace detail {
 struct failure_inside : std::exception {
   explicit failure_inside(feedline::failure f) : failure(std::move(f)) {}
 
-  const char* what() const noexcept override;
+  FEEDLINE_INLINE const char* what() const noexcept override;
 
   feedline::failure failure;
 };

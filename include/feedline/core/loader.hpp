@@ -134,7 +134,7 @@ struct owned_run {
   /// Starts the run.
   explicit owned_run(std::shared_ptr<pipeline_run> planned);
   owned_run(owned_run&&) = delete;
-  virtual ~owned_run();
+  FEEDLINE_INLINE virtual ~owned_run();
 
   std::shared_ptr<pipeline_run> run;
   delivery at;

@@ -99,8 +99,8 @@ class object_store : public detail::shard_store {
   }
 
   /// Called by tar_samples.
-  detail::listed_shards list_shards(const std::shared_ptr<detail::shard_store>& self,
-                                    const file_patterns& shards, const char* source) final;
+  FEEDLINE_INLINE detail::listed_shards list_shards(const std::shared_ptr<detail::shard_store>& self,
+                                                    const file_patterns& shards, const char* source) final;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -18,8 +18,8 @@ class wav_file final : public sound_source {
   /// Returns nullopt for other kinds of samples.
   static std::optional<wav_file> open(const sound_chunks& chunks);
 
-  bool seek(std::size_t frame) override;
-  std::size_t read(float* to, std::size_t frames) override;
+  FEEDLINE_INLINE bool seek(std::size_t frame) override;
+  FEEDLINE_INLINE std::size_t read(float* to, std::size_t frames) override;
 
  private:
   static_assert(std::endian::native == std::endian::little, "feedline::audio is for little-endian machines");

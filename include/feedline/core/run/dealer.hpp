@@ -42,7 +42,7 @@ class dealer : public channel_base {
   bool push(packet_ptr&&, thread_counters&) override { return false; }
 
   /// The worker's next samples. Null: there are no more.
-  packet_ptr pop(thread_counters& thread, function_ref<void()>) override;
+  FEEDLINE_INLINE packet_ptr pop(thread_counters& thread, function_ref<void()>) override;
 
   queue_status pop_for(packet_ptr&, std::chrono::nanoseconds, thread_counters&) override {
     return queue_status::closed; // only workers pop from it

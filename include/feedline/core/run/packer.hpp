@@ -41,7 +41,7 @@ class packer_base : public chain_end {
 
   packer_base(packet_maker make, bool packs_batches, const chain_parts<packer_parts>& from);
 
-  flow skipped(failure_ptr f) final;
+  FEEDLINE_INLINE flow skipped(failure_ptr f) final;
 
   /// What a thread that makes rows checks between two samples.
   watch wanted_in(const run_context& run) const noexcept { return {run, channel_, generation_}; }
@@ -61,7 +61,7 @@ class packer_base : public chain_end {
   }
 
   /// Passes on a failure that ends the stream, unless a stage downstream had enough of the epoch before it.
-  flow fail(failure_ptr f) final;
+  FEEDLINE_INLINE flow fail(failure_ptr f) final;
 
   /// Ends an epoch for the stages and in the stream. Finite mode drains the stages, infinite mode doesn't.
   flow end_epoch(epoch_end e, bool drain);

@@ -21,7 +21,7 @@ class stage_outcomes final : public sample_outcomes {
  public:
   explicit stage_outcomes(const pipeline_run& run) noexcept : run_(run) {}
 
-  std::uint64_t failed_in_row() override;
+  FEEDLINE_INLINE std::uint64_t failed_in_row() override;
 
  private:
   struct seen {

@@ -41,7 +41,7 @@ class row_block {
 
   row_block(const row_block&) = delete;
   row_block& operator=(const row_block&) = delete;
-  virtual ~row_block();
+  FEEDLINE_INLINE virtual ~row_block();
 
   /// Begins a batch, and forgets the one before.
   void begin(std::uint64_t number_in_run, std::size_t rows, const std::vector<shape>& shapes,
