@@ -435,7 +435,9 @@ TABLES = {
     "compile_time": ("files", [("standard_headers, header-only", {
         "standard_headers, header-only": "the standard headers that such a library needs",
         "umbrella, header-only": "`feedline/feedline.hpp`, header-only",
+        "umbrella, header-only-O0": "`feedline/feedline.hpp`, header-only, at -O0",
         "umbrella, compiled": "`feedline/feedline.hpp`, with feedline compiled",
+        "umbrella, compiled-O0": "`feedline/feedline.hpp`, with feedline compiled, at -O0",
         "first_pipeline, header-only": "the first pipeline of the front page, header-only",
         "first_pipeline, precompiled": "the first pipeline of the front page, header-only, with `feedline/feedline.hpp` precompiled",
         "first_pipeline, compiled": "the first pipeline of the front page, with feedline compiled",
