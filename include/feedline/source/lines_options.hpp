@@ -39,6 +39,7 @@ class compressed_rest {
  public:
   compressed_rest() = default;
 
+  /// Of a function object that returns such bytes.
   template <class Next>
     requires(!std::is_same_v<Next, compressed_rest> &&
              std::is_invocable_r_v<std::span<const std::byte>, Next&>)
@@ -49,6 +50,7 @@ class compressed_rest {
   /// Whether something follows.
   explicit operator bool() const noexcept { return call_ != nullptr; }
 
+  /// The next bytes.
   std::span<const std::byte> operator()() const { return call_(next_.get()); }
 
  private:
