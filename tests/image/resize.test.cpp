@@ -7,6 +7,7 @@
 #include "support/throws_saying.hpp"
 
 #include <feedline/core/random.hpp>
+#include <feedline/image/detail/weighted_rows.hpp>
 
 #include <algorithm>
 #include <cmath>
