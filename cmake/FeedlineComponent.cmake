@@ -2,7 +2,7 @@
 # A component is an INTERFACE target with separate packages, headers and export set, so that a user of one
 # component doesn't need the packages of the others. The core is the component called feedline.
 #
-# feedline::<name> links a library of what the component's .ipp files define, feedline::<name>_compiled (feedline::compiled
+# feedline::<name> links a library of what the component's headers define, feedline::<name>_compiled (feedline::compiled
 # for the core). The project that uses feedline compiles it, once. feedline::<name>_header_only (feedline::header_only)
 # needs no library; with FEEDLINE_HEADER_ONLY feedline::<name> is the same as that.
 include(CMakePackageConfigHelpers)
@@ -34,16 +34,14 @@ function(feedline_component name)
   set(headers "")
   foreach(folder IN LISTS arg_FOLDERS)
     set(path "${include}/feedline/${folder}")
-    file(GLOB beside CONFIGURE_DEPENDS "${path}.hpp" "${path}.ipp")
-    file(GLOB_RECURSE inside CONFIGURE_DEPENDS "${path}/*.hpp" "${path}/*.ipp")
+    file(GLOB beside CONFIGURE_DEPENDS "${path}.hpp")
+    file(GLOB_RECURSE inside CONFIGURE_DEPENDS "${path}/*.hpp")
     list(APPEND headers ${beside} ${inside})
   endforeach()
-  list(FILTER headers INCLUDE REGEX "/[a-z0-9_]+[.][hi]pp$") # not what editors leave
-  set(definitions ${headers})
+  list(FILTER headers INCLUDE REGEX "/[a-z0-9_]+[.]hpp$") # not what editors leave
   set(implementations ${headers})
-  list(FILTER implementations INCLUDE REGEX "/implementation.hpp$")
-  list(FILTER headers EXCLUDE REGEX "ipp$|/implementation.hpp$")
-  list(FILTER definitions INCLUDE REGEX "ipp$")
+  list(FILTER implementations INCLUDE REGEX "/(implementation|detail/definitions).hpp$")
+  list(REMOVE_ITEM headers ${implementations})
   set_property(GLOBAL APPEND PROPERTY FEEDLINE_HEADERS ${headers})
   set_property(GLOBAL PROPERTY FEEDLINE_${name}_PACKAGES ${arg_PACKAGES})
   if(NOT name STREQUAL "feedline")
@@ -100,21 +98,26 @@ function(feedline_component name)
     list(APPEND links feedline)
   endif()
   target_link_libraries(${target} INTERFACE ${links})
-  set(declarations ${definitions})
-  list(TRANSFORM declarations REPLACE "ipp$" "hpp")
-  list(REMOVE_ITEM headers ${declarations}) # what remains has no definitions
+  set(definitions "")
+  foreach(header IN LISTS headers)
+    file(STRINGS "${header}" found REGEX "FEEDLINE_DEFINES_" LIMIT_COUNT 1)
+    if(found)
+      list(APPEND definitions ${header})
+    endif()
+  endforeach()
+  list(REMOVE_ITEM headers ${definitions}) # what remains is the same in both forms
   target_sources(${target} INTERFACE
     FILE_SET HEADERS BASE_DIRS "${include}" FILES ${headers}
-    FILE_SET declarations TYPE HEADERS BASE_DIRS "${include}" FILES ${declarations}
     FILE_SET definitions TYPE HEADERS BASE_DIRS "${include}" FILES ${definitions}
     FILE_SET implementations TYPE HEADERS BASE_DIRS "${include}" FILES ${implementations})
-  set(verified HEADERS definitions) # which begin with their declarations
+  set(verified HEADERS definitions)
   if(FEEDLINE_HEADER_ONLY)
-    set(verified declarations) # which end with their definitions; a header without any is the same in both forms
+    set(verified definitions)
   endif()
 
   set(targets ${target} ${target}_header_only)
-  list(FILTER implementations EXCLUDE REGEX "/feedline/implementation.hpp$") # which includes the others
+  # These aren't compiled: the first includes all others, which include the second.
+  list(FILTER implementations EXCLUDE REGEX "/feedline/(implementation|detail/definitions).hpp$")
   list(TRANSFORM implementations REPLACE "^${include}/" "")
   if(implementations AND NOT FEEDLINE_HEADER_ONLY)
     feedline_library(${target}_compiled "" "${links}" ${implementations})
@@ -140,7 +143,7 @@ function(feedline_component name)
     endforeach()
     configure_file("${PROJECT_SOURCE_DIR}/cmake/feedline-component.cmake.in" feedline-${name}.cmake @ONLY)
     install(TARGETS ${targets} EXPORT feedline-${name}
-      FILE_SET HEADERS FILE_SET declarations FILE_SET definitions FILE_SET implementations)
+      FILE_SET HEADERS FILE_SET definitions FILE_SET implementations)
     install(EXPORT feedline-${name} NAMESPACE feedline:: FILE feedline-${name}-targets.cmake
       DESTINATION "${FEEDLINE_PACKAGE_DIR}")
     install(FILES "${CMAKE_CURRENT_BINARY_DIR}/feedline-${name}.cmake" DESTINATION "${FEEDLINE_PACKAGE_DIR}")

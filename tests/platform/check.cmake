@@ -27,10 +27,12 @@ set(linux_only cpu_set_t epoll_create1 eventfd fallocate gettid inotify_init1 li
   sched_getaffinity sched_setaffinity signalfd statx syscall SYS_futex SYS_membarrier FUTEX_WAIT_PRIVATE
   MEMBARRIER_CMD_PRIVATE_EXPEDITED O_TMPFILE PR_SET_NAME)
 
-# Each implementation.hpp has the definitions.
+# feedline/implementation.hpp has the definitions.
 file(GLOB_RECURSE headers RELATIVE "${root}/include" "${root}/include/feedline/detail/*.hpp"
   "${root}/include/feedline/queue/*.hpp" "${root}/include/feedline/core/*.hpp" "${root}/include/feedline/source/*.hpp"
   "${root}/include/feedline/stage/*.hpp" "${root}/include/feedline/common/*.hpp")
+list(FILTER headers EXCLUDE REGEX "/(implementation|definitions).hpp$")
+list(PREPEND headers feedline/implementation.hpp)
 list(TRANSFORM headers REPLACE "(.+)" "#include <\\1>\n")
 list(JOIN headers "" headers)
 list(JOIN linux_only " " linux_only)

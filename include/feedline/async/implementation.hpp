@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // All definitions of async/: see feedline/implementation.hpp.
-#ifndef FEEDLINE_COMPILED
-#error "Compile this file and all others that include feedline with -DFEEDLINE_COMPILED"
-#endif
-#include <feedline/async/detail/event_loops.ipp>
-#include <feedline/async/detail/flight.ipp>
+#define FEEDLINE_DEFINES_ASYNC
+#include <feedline/detail/definitions.hpp>
+
+#include <feedline/async/detail/event_loops.hpp>
+#include <feedline/async/detail/flight.hpp>

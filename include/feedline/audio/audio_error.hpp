@@ -23,6 +23,12 @@ namespace detail {
 
 } // namespace feedline::inline FEEDLINE_ABI
 
-#ifndef FEEDLINE_COMPILED
-#include <feedline/audio/audio_error.ipp>
+#if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_AUDIO)
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE void fail_audio(const std::string& what) {
+  throw audio_error("feedline::audio_decoder: " + what);
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
 #endif

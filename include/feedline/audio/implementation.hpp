@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // All definitions of audio/: see feedline/implementation.hpp.
-#ifndef FEEDLINE_COMPILED
-#error "Compile this file and all others that include feedline with -DFEEDLINE_COMPILED"
-#endif
-#include <feedline/audio/audio_decoder.ipp>
-#include <feedline/audio/audio_error.ipp>
-#include <feedline/audio/audio_resampler.ipp>
-#include <feedline/audio/detail/fft_plan.ipp>
-#include <feedline/audio/detail/float_buffer.ipp>
-#include <feedline/audio/detail/mel_filters.ipp>
-#include <feedline/audio/detail/opened_sound.ipp>
-#include <feedline/audio/detail/power_spectrum.ipp>
-#include <feedline/audio/detail/rate_converter.ipp>
-#include <feedline/audio/detail/sound_chunks.ipp>
-#include <feedline/audio/detail/wav_file.ipp>
-#include <feedline/audio/detail/windowed_frames.ipp>
-#include <feedline/audio/mel_options.ipp>
-#include <feedline/audio/mel_spectrogram.ipp>
-#include <feedline/audio/mixup.ipp>
-#include <feedline/audio/noise.ipp>
-#include <feedline/audio/spec_augment.ipp>
-#include <feedline/audio/spectrogram_view.ipp>
-#include <feedline/audio/waveform.ipp>
+#define FEEDLINE_DEFINES_AUDIO
+#include <feedline/detail/definitions.hpp>
+
+#include <feedline/audio/audio_decoder.hpp>
+#include <feedline/audio/audio_error.hpp>
+#include <feedline/audio/audio_resampler.hpp>
+#include <feedline/audio/detail/fft_plan.hpp>
+#include <feedline/audio/detail/float_buffer.hpp>
+#include <feedline/audio/detail/mel_filters.hpp>
+#include <feedline/audio/detail/opened_sound.hpp>
+#include <feedline/audio/detail/power_spectrum.hpp>
+#include <feedline/audio/detail/rate_converter.hpp>
+#include <feedline/audio/detail/sound_chunks.hpp>
+#include <feedline/audio/detail/wav_file.hpp>
+#include <feedline/audio/detail/windowed_frames.hpp>
+#include <feedline/audio/mel_options.hpp>
+#include <feedline/audio/mel_spectrogram.hpp>
+#include <feedline/audio/mixup.hpp>
+#include <feedline/audio/noise.hpp>
+#include <feedline/audio/spec_augment.hpp>
+#include <feedline/audio/spectrogram_view.hpp>
+#include <feedline/audio/waveform.hpp>

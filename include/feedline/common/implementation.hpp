@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // All definitions of common/: see feedline/implementation.hpp.
-#ifndef FEEDLINE_COMPILED
-#error "Compile this file and all others that include feedline with -DFEEDLINE_COMPILED"
-#endif
-#include <feedline/common/detail/beginnings.ipp>
+#define FEEDLINE_DEFINES_COMMON
+#include <feedline/detail/definitions.hpp>
+
+#include <feedline/common/detail/beginnings.hpp>

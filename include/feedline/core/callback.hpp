@@ -48,6 +48,15 @@ void notify(const callback<std::string>& on_notice, const std::string& sentence)
 
 } // namespace feedline::inline FEEDLINE_ABI
 
-#ifndef FEEDLINE_COMPILED
-#include <feedline/core/callback.ipp>
+#if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_CORE)
+#include <cstdio>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE void notify(const callback<std::string>& on_notice, const std::string& sentence) {
+  if (on_notice) on_notice(sentence);
+  else std::fprintf(stderr, "%s\n", sentence.c_str());
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
 #endif

@@ -55,6 +55,100 @@ struct rank {
 
 } // namespace feedline::inline FEEDLINE_ABI
 
-#ifndef FEEDLINE_COMPILED
-#include <feedline/core/rank.ipp>
+#if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_CORE)
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+/// The number in a variable of the environment; nothing if there is none.
+FEEDLINE_INLINE std::optional<std::uint32_t> number_in_environment(const char* name) {
+  const char* const found = std::getenv(name);
+  if (!found) return std::nullopt;
+  const std::string_view text = found;
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+/// Whether `outer` may be of a launcher that has started the one of `inner`, as srun starts a torchrun on each node.
+FEEDLINE_INLINE bool has_started(const rank& outer, const rank& inner,
+                                 const std::optional<std::uint32_t>& groups) {
+  if (outer.world_size == 1 || (outer.number == inner.number && outer.world_size == inner.world_size))
+    return true;
+  return groups ? outer.world_size == *groups : outer.world_size < inner.world_size;
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
+
+namespace feedline::inline FEEDLINE_ABI {
+
+FEEDLINE_INLINE rank rank::from_environment(const callback<std::string>& on_notice) {
+  struct launcher {
+    const char* number;
+    const char* of;
+    const char* name;
+    const char* groups = nullptr; // of processes, each started by one process of another launcher
+    const char* needs = nullptr;
+  };
+
+  constexpr launcher launchers[] = {
+      {"RANK", "WORLD_SIZE", "torchrun's RANK and WORLD_SIZE", "GROUP_WORLD_SIZE"},
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI's OMPI_COMM_WORLD_RANK and …_SIZE"},
+      {"PMI_RANK", "PMI_SIZE", "MPICH's PMI_RANK and PMI_SIZE"},
+      {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "Slurm's SLURM_PROCID and SLURM_STEP_NUM_TASKS", nullptr,
+       "SLURM_STEP_ID"},
+  };
+  std::optional<rank> taken;
+  std::optional<std::uint32_t> groups;
+  std::string ignored;
+  for (const launcher& l : launchers) {
+    if (l.needs && !std::getenv(l.needs)) continue;
+    const bool has_number = std::getenv(l.number) != nullptr, has_of = std::getenv(l.of) != nullptr;
+    if (has_number && has_of) {
+      const auto number = detail::number_in_environment(l.number), of = detail::number_in_environment(l.of);
+      const rank found{number.value_or(0), of.value_or(1), remainder::drop, l.name};
+      if (!taken) {
+        for (const char* const name : {number ? nullptr : l.number, of ? nullptr : l.of})
+          if (name)
+            throw std::invalid_argument(std::string("feedline::rank: the environment's ") + name + " is \"" +
+                                        std::getenv(name) + "\", which is not a number");
+        found.check();
+        taken = found;
+        ignored.clear(); // half of a pair
+        if (l.groups) groups = detail::number_in_environment(l.groups);
+      } else if (!detail::has_started(found, *taken, groups)) {
+        ignored += (ignored.empty() ? "" : " and ") + to_string(found);
+      }
+    } else if (!taken && ignored.empty() && (has_number || has_of)) {
+      ignored = std::string(has_number ? l.number : l.of) + " without " + (has_number ? l.of : l.number);
+    }
+  }
+  if (!taken) {
+    taken = {.found_in = "the default: no launcher has set another"};
+    const auto tasks = detail::number_in_environment("SLURM_NTASKS");
+    if (ignored.empty() && tasks && *tasks > 1)
+      ignored = "Slurm's " + std::to_string(*tasks) +
+                " tasks, as this process isn't in a step (use srun to start one process for each task)";
+  }
+  if (!ignored.empty())
+    detail::notify(on_notice,
+                   "feedline: this process is " + to_string(*taken) +
+                       ". The environment also has, and it ignores, " + ignored +
+                       ". If that is wrong, unset the variables that aren't meant for this process");
+  return *taken;
+}
+
+FEEDLINE_INLINE void rank::check() const {
+  detail::refuse_negative(world_size, "feedline: the world size");
+  if (number >= world_size)
+    throw std::invalid_argument("feedline: there is no " + to_string(*this) + ": ranks count from 0");
+}
+
+} // namespace feedline::inline FEEDLINE_ABI
 #endif

@@ -35,6 +35,16 @@ void refuse_negative(Size size, const char* what) {
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
-#ifndef FEEDLINE_COMPILED
-#include <feedline/detail/given_size.ipp>
+#if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_DETAIL)
+#include <stdexcept>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE std::string size_text(std::int64_t size) { return std::to_string(size); }
+
+FEEDLINE_INLINE void throw_negative(std::int64_t size, const char* what) {
+  throw std::invalid_argument(std::string(what) + " is " + size_text(size) + ", but can't be negative");
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
 #endif

@@ -17,6 +17,50 @@ void run_each_on_threads(std::size_t count, std::size_t most, function_ref<void(
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
-#ifndef FEEDLINE_COMPILED
-#include <feedline/detail/run_on_threads.ipp>
+#if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_DETAIL)
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE void run_on_threads(std::size_t count, function_ref<void()> work) {
+  std::mutex mutex;
+  std::exception_ptr failed;
+  const auto one = [&] {
+    try {
+      work();
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!failed) failed = std::current_exception();
+    }
+  };
+  std::vector<std::jthread> others;
+  others.reserve(count);
+  try {
+    while (others.size() + 1 < count) others.emplace_back(one);
+  } catch (const std::exception&) { // then fewer threads must do
+  }
+  one();
+  others.clear();
+  if (failed) std::rethrow_exception(failed);
+}
+
+FEEDLINE_INLINE void run_each_on_threads(std::size_t count, std::size_t most,
+                                         function_ref<void(std::size_t)> work) {
+  std::atomic<std::size_t> next{0};
+  run_on_threads(std::min(count, most), [&] {
+    try {
+      for (std::size_t i; (i = next.fetch_add(1)) < count;) work(i);
+    } catch (...) {
+      next = count;
+      throw;
+    }
+  });
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
 #endif

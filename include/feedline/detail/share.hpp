@@ -43,6 +43,12 @@ class shared {
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
-#ifndef FEEDLINE_COMPILED
-#include <feedline/detail/share.ipp>
+#if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_DETAIL)
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE std::shared_ptr<const void> share(const void* object, void (*destroy)(const void*)) {
+  return std::shared_ptr<const void>(object, destroy);
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
 #endif

@@ -286,6 +286,20 @@ void normalize(const image_view<T>& image, const normalization& n) {
 
 } // namespace feedline::inline FEEDLINE_ABI
 
-#ifndef FEEDLINE_COMPILED
-#include <feedline/image/color.ipp>
+#if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_IMAGE)
+#include <feedline/image/detail/pixel_scale.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE void fail_normalized() {
+  throw std::invalid_argument(
+      "feedline: the image has values below -0.5 or above 1.5, so it was normalized before: colour "
+      "adjustments, and normalize(), need values from 0 to 1. Decode it without "
+      "resize_options::normalization, adjust its "
+      "colours, then call normalize()");
+}
+
+FEEDLINE_INLINE void check_normalization(const normalization& n) { static_cast<void>(pixel_scale(n)); }
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
 #endif

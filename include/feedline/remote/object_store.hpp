@@ -105,6 +105,16 @@ class object_store : public detail::shard_store {
 
 } // namespace feedline::inline FEEDLINE_ABI
 
-#ifndef FEEDLINE_COMPILED
-#include <feedline/remote/object_store.ipp>
+#if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_REMOTE)
+#include <feedline/remote/detail/object_shards.hpp>
+
+namespace feedline::inline FEEDLINE_ABI {
+
+FEEDLINE_INLINE detail::listed_shards
+object_store::list_shards(const std::shared_ptr<detail::shard_store>& self, const file_patterns& shards,
+                          const char* source) {
+  return detail::list_files_and_objects(shards, source, std::static_pointer_cast<object_store>(self));
+}
+
+} // namespace feedline::inline FEEDLINE_ABI
 #endif

@@ -770,6 +770,13 @@ inline auto batch(std::size_t size, padded mode, batch_options options = {}) {
 
 } // namespace feedline::inline FEEDLINE_ABI
 
-#ifndef FEEDLINE_COMPILED
-#include <feedline/stage/batch.ipp>
+#if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_STAGE)
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE std::runtime_error lost_batch(std::size_t rows, const std::exception& error) {
+  return std::runtime_error("all " + std::to_string(rows) +
+                            " samples of the batch are lost: " + error.what());
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
 #endif

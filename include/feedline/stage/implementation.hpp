@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // All definitions of stage/: see feedline/implementation.hpp.
-#ifndef FEEDLINE_COMPILED
-#error "Compile this file and all others that include feedline with -DFEEDLINE_COMPILED"
-#endif
-#include <feedline/stage/batch.ipp>
-#include <feedline/stage/detail/rows_in_order.ipp>
-#include <feedline/stage/shuffle.ipp>
-#include <feedline/stage/windows.ipp>
+#define FEEDLINE_DEFINES_STAGE
+#include <feedline/detail/definitions.hpp>
+
+#include <feedline/stage/batch.hpp>
+#include <feedline/stage/detail/rows_in_order.hpp>
+#include <feedline/stage/shuffle.hpp>
+#include <feedline/stage/windows.hpp>

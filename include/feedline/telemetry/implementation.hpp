@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // All definitions of telemetry/: see feedline/implementation.hpp.
-#ifndef FEEDLINE_COMPILED
-#error "Compile this file and all others that include feedline with -DFEEDLINE_COMPILED"
-#endif
-#include <feedline/telemetry/findings.ipp>
-#include <feedline/telemetry/html_report.ipp>
-#include <feedline/telemetry/live_view.ipp>
-#include <feedline/telemetry/prometheus.ipp>
-#include <feedline/telemetry/recorder.ipp>
-#include <feedline/telemetry/shuffle_quality.ipp>
-#include <feedline/telemetry/trace.ipp>
-#include <feedline/telemetry/tune.ipp>
+#define FEEDLINE_DEFINES_TELEMETRY
+#include <feedline/detail/definitions.hpp>
+
+#include <feedline/telemetry/findings.hpp>
+#include <feedline/telemetry/html_report.hpp>
+#include <feedline/telemetry/live_view.hpp>
+#include <feedline/telemetry/prometheus.hpp>
+#include <feedline/telemetry/recorder.hpp>
+#include <feedline/telemetry/shuffle_quality.hpp>
+#include <feedline/telemetry/trace.hpp>
+#include <feedline/telemetry/tune.hpp>

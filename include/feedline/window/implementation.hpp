@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // All definitions of window/: see feedline/implementation.hpp.
-#ifndef FEEDLINE_COMPILED
-#error "Compile this file and all others that include feedline with -DFEEDLINE_COMPILED"
-#endif
-#include <feedline/window/chunk_file.ipp>
-#include <feedline/window/record_sampling.ipp>
-#include <feedline/window/stream_shuffler.ipp>
-#include <feedline/window/watch_directory.ipp>
+#define FEEDLINE_DEFINES_WINDOW
+#include <feedline/detail/definitions.hpp>
+
+#include <feedline/window/chunk_file.hpp>
+#include <feedline/window/record_sampling.hpp>
+#include <feedline/window/stream_shuffler.hpp>
+#include <feedline/window/watch_directory.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // All definitions of zstd/: see feedline/implementation.hpp.
-#ifndef FEEDLINE_COMPILED
-#error "Compile this file and all others that include feedline with -DFEEDLINE_COMPILED"
-#endif
-#include <feedline/zstd/unzstd.ipp>
+#define FEEDLINE_DEFINES_ZSTD
+#include <feedline/detail/definitions.hpp>
+
+#include <feedline/zstd/unzstd.hpp>

@@ -127,6 +127,10 @@ static_assert(
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
-#ifndef FEEDLINE_COMPILED
-#include <feedline/arrow/detail/type_layout.ipp>
+#if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_ARROW)
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE std::string_view arrow_type_name(arrow_type type) { return layout_of(type).name; }
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
 #endif

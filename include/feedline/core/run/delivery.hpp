@@ -138,6 +138,191 @@ struct delivery {
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
-#ifndef FEEDLINE_COMPILED
-#include <feedline/core/run/delivery.ipp>
+#if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_CORE_RUN)
+#include <cstddef>
+#include <exception>
+#include <stdexcept>
+#include <utility>
+
+#include <feedline/core/metrics.hpp>
+#include <feedline/core/options.hpp>
+#include <feedline/core/run/elastic.hpp>
+#include <feedline/core/run/failure_list.hpp>
+#include <feedline/core/run/metrics_collector.hpp>
+#include <feedline/core/source.hpp>
+#include <feedline/core/state.hpp>
+#include <feedline/core/transport/channel.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE one_caller::one_caller(std::atomic<bool>& is_inside) : is_inside_(is_inside) {
+  if (is_inside_.exchange(true, std::memory_order_relaxed))
+    throw std::logic_error("feedline: two threads called next() of one loader at once: call it from one "
+                           "thread that distributes the items, "
+                           "or hold a lock");
+}
+
+FEEDLINE_INLINE delivery::delivery(pipeline_run& of)
+    : run(of),
+      collector(std::make_shared<metrics_collector>()),
+      failures(std::make_shared<failure_list>(of.options())),
+      may_be_starved_(static_cast<bool>(of.options().on_starved)) {
+  const std::size_t end = run.segments().size();
+  state_reader reader(run.resumed().words(end));
+  input.resume(run.resumed().before(end, run.places().size()), read_place(reader));
+  if (const auto& from = run.options().resume) {
+    failures->resume(from->state().failed);
+    // If the last item didn't determine the position, samples after it may have been skipped. Their failures must not come again.
+    const snapshot& at = from->state().at;
+    if (!at.words.empty() && at.words[0] != 0 && from->state().failed.count() > 0)
+      last_failed = {sample_id::no_index, 0,
+                     static_cast<std::uint32_t>(run.resumed().last_epoch(run.context().first_epoch))};
+    came = true;
+    digest = running_digest(from->state().digest);
+  }
+  run.consumer().began.store(now_ns(), std::memory_order_relaxed);
+}
+
+FEEDLINE_INLINE delivery::~delivery() = default;
+
+FEEDLINE_INLINE queue_status delivery::fetch(std::chrono::nanoseconds longest) {
+  channel_base& from = *run.queues().back();
+  const std::uint64_t began = longest.count() > 0 ? now_ns() : 0;
+  if (failed) throw_pipeline_error(*failed, remark);
+  for (;;) {
+    if (run.stopped()) return ended();
+    if (packet) {
+      if (has_events()) take_events();
+      if (input.items < packet->size()) return queue_status::success;
+      input.end();
+      from.recycle(std::move(packet));
+    }
+    if (longest == for_ever) {
+      packet = from.pop(run.consumer(), [] {});
+    } else {
+      const auto passed = std::chrono::nanoseconds(began == 0 ? 0 : now_ns() - began);
+      if (from.pop_for(packet, longest - passed, run.consumer()) == queue_status::empty)
+        return queue_status::empty;
+    }
+    if (!packet || run.stopped()) { // what arrives after a stop may have been cut short
+      has_ended = !packet && !run.stopped();
+      packet.reset();
+      spent = true;
+      return ended();
+    }
+    input.begin(*packet);
+    const std::uint64_t now = now_ns();
+    if (!run.emits_batches()) count_queued(packet->size(), now);
+    note_taken(now);
+  }
+}
+
+FEEDLINE_INLINE std::chrono::nanoseconds delivery::count_batch(const sample_ids& ids) noexcept {
+  digest.add(ids);
+  samples_passed += ids.size();
+  return count_queued(1, now_ns());
+}
+
+FEEDLINE_INLINE void delivery::note_taken(std::uint64_t now) {
+  thread_counters& thread = run.consumer();
+  thread.at.take(packet->sequence, now);
+  const std::uint64_t waited = thread.waited(wait_kind::starved).load(std::memory_order_relaxed);
+  if (packet->size() > 0)
+    consumer.waits.add(waited - std::exchange(waited_ns_, waited), 1); // else it has events only
+  if (thread.is_traced()) [[unlikely]]
+    thread.note(
+        {now, now, packet->put_at, packet->size(), run.queues().back()->fill(), trace_event::kind::took});
+  if (may_be_starved_) tell_if_starved(now);
+}
+
+FEEDLINE_INLINE void delivery::tell_if_starved(std::uint64_t now) {
+  const thread_counters& thread = run.consumer();
+  const std::uint64_t passed = now - thread.began.load(std::memory_order_relaxed);
+  if (std::chrono::nanoseconds(passed) < run.options().starved_after) return;
+  may_be_starved_ = false;
+  if (read_times(thread).starved < passed / 2) return;
+  const interval_metrics all = metrics_collector().report(run, consumer, *failures).total;
+  run.options().on_starved("feedline: the consumer waited " + percent(all.consumer.waited / all.seconds) +
+                           " of the first " + digits(all.seconds) + " s: " + all.bottleneck);
+}
+
+FEEDLINE_INLINE void delivery::take_events() {
+  std::vector<event>& events = packet->events();
+  while (input.events < events.size() && events[input.events].position <= input.items) {
+    event& e = events[input.events];
+    if (e.cause) e.cause->origin = origin_of(*e.cause);
+    if (e.kind == event_kind::epoch_end) note_end({e.epoch, e.samples});
+    else if (e.kind == event_kind::skipped) skip(*e.cause);
+    else fail(*e.cause, remark_on(*e.cause));
+    ++input.events; // now a checkpoint is after it
+    if (e.kind == event_kind::skipped && run.options().on_failure)
+      run.options().on_failure(failures->last().back());
+  }
+}
+
+FEEDLINE_INLINE void delivery::skip(const failure& f) {
+  const std::string too_many = failures->add(f, samples_passed++);
+  if (!too_many.empty()) fail(f, too_many);
+  last_failed = {f.index, 0, f.epoch};
+}
+
+FEEDLINE_INLINE queue_status delivery::ended() {
+  if (run.consumer().ended.load(std::memory_order_relaxed) == 0)
+    run.consumer().ended.store(now_ns(), std::memory_order_relaxed);
+  if (const std::exception_ptr error = run.panic()) std::rethrow_exception(error);
+  return queue_status::closed;
+}
+
+FEEDLINE_INLINE checkpoint delivery::checkpoint() const {
+  const auto place = input.now();
+  const auto& [before, since] = place;
+  const std::uint64_t epoch = epoch_of(*before, run.context().first_epoch) + since.epochs;
+  elastic_place exact = run.place_behind(last, last_failed, epoch, has_ended);
+  checkpoint_state s{run.identity(*before), failures->samples(), digest.value(), *before, exact.is_common};
+  const bool is_exact = exact.at.has_value();
+  if (is_exact) s.at = *std::move(exact.at);
+  s.at.held.leave_run();
+  if (s.at.words.empty()) s.at.words.push_back(run.segments().size());
+  write_section(s.at, [&](state_writer& writer) {
+    if (!is_exact) write_place(writer, since);
+  });
+  return feedline::checkpoint(std::move(s));
+}
+
+FEEDLINE_INLINE void delivery::note_end(const epoch_end& e) {
+  if (!run.is_endless()) return;
+  if (!empty_run_.sees_end(e, std::exchange(came, false), run.keeps_over_epochs(), run.empty_epochs()))
+    return;
+  const auto f = note_empty_run(run.places().back().name, run.filters(), {.epoch = e.epoch}, {});
+  fail(*f, remark_on(*f));
+}
+
+FEEDLINE_INLINE std::string delivery::remark_on(const failure& f) const {
+  if (failures->last().empty()) return {};
+  try {
+    std::rethrow_exception(f.error);
+  } catch (const empty_run&) {
+    return "; the last sample that failed: " + to_string(failures->last().back());
+  } catch (...) {
+    return {};
+  }
+}
+
+FEEDLINE_INLINE std::string delivery::origin_of(const failure& f) const {
+  if (f.index == sample_id::no_index) return {};
+  try {
+    return run.origin(f.index);
+  } catch (...) {
+    return {}; // report the failure without an origin
+  }
+}
+
+FEEDLINE_INLINE void delivery::fail(failure f, std::string why) {
+  failed = std::make_shared<const failure>(std::move(f));
+  remark = std::move(why);
+  run.stop();
+  throw_pipeline_error(*failed, remark);
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
 #endif

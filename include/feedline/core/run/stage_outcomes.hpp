@@ -47,6 +47,41 @@ class stage_outcomes final : public sample_outcomes {
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
-#ifndef FEEDLINE_COMPILED
-#include <feedline/core/run/stage_outcomes.ipp>
+#if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_CORE_RUN)
+#include <feedline/core/run/pipeline_run.hpp>
+#include <feedline/core/transport/channel.hpp>
+
+namespace feedline::inline FEEDLINE_ABI::detail {
+
+FEEDLINE_INLINE std::uint64_t stage_outcomes::failed_in_row() {
+  const std::lock_guard lock(mutex_);
+  seen_.resize(run_.places().size());
+  std::uint64_t most = 0;
+  for (std::size_t s = 0; s < run_.segments().size(); ++s) {
+    const segment_record& record = run_.segments()[s];
+    for (std::size_t i = 0; i < record.stages; ++i) {
+      const std::size_t place = record.first_place + i;
+      if (place == 0) continue; // the source itself
+      // In this order: threads count a failure at once, and what they received when they are done with it.
+      const std::uint64_t received = sum(record, i, &stage_counters::received);
+      const std::uint64_t given = i + 1 < record.stages
+                                      ? sum(record, i + 1, &stage_counters::received)
+                                      : run_.queues()[s]->counters().put.load(std::memory_order_relaxed);
+      const std::uint64_t failures = sum(record, i, &stage_counters::failures);
+      most =
+          std::max(most, seen_[place].failed_since(received - std::min(received, failures), given, failures));
+    }
+  }
+  return most;
+}
+
+FEEDLINE_INLINE std::uint64_t stage_outcomes::sum(const segment_record& record, std::size_t stage,
+                                                  std::atomic<std::uint64_t> stage_counters::*counter) {
+  std::uint64_t all = 0;
+  for (const auto& worker : record.workers)
+    all += (worker->stages[stage].*counter).load(std::memory_order_relaxed);
+  return all;
+}
+
+} // namespace feedline::inline FEEDLINE_ABI::detail
 #endif
