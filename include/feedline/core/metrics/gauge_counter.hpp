@@ -25,7 +25,7 @@ class gauge_counter {
 
   void set(double value) noexcept {
     latest_.store(value, std::memory_order_relaxed);
-    if (!is_finite(value)) return;
+    if (!__builtin_isfinite(value)) return;
     pass(value);
     sum_.fetch_add(value, std::memory_order_relaxed);
     times_.fetch_add(1, std::memory_order_release); // after the rest: a range with a value isn't empty
@@ -41,11 +41,6 @@ class gauge_counter {
   values report(std::optional<double> latest = {}) noexcept;
 
  private:
-  static bool is_finite(double value) noexcept {
-    constexpr double most = std::numeric_limits<double>::max();
-    return value >= -most && value <= most;
-  }
-
   struct range {
     std::atomic<double> least{std::numeric_limits<double>::infinity()};
     std::atomic<double> most{-std::numeric_limits<double>::infinity()};
@@ -99,7 +94,7 @@ FEEDLINE_INLINE gauge_counter::values gauge_counter::report(std::optional<double
     v.mean = mean(sum, times, v.least, v.most);
   }
   constexpr double none = std::numeric_limits<double>::infinity();
-  const bool in_range = is_finite(now);
+  const bool in_range = __builtin_isfinite(now);
   const double least = recent_.least.exchange(in_range ? now : none, std::memory_order_relaxed);
   const double most = recent_.most.exchange(in_range ? now : -none, std::memory_order_relaxed);
   if (least <= most) {
@@ -111,7 +106,7 @@ FEEDLINE_INLINE gauge_counter::values gauge_counter::report(std::optional<double
   reported_sum_ = sum;
   reported_times_ = times;
   // A value that came meanwhile may have widened the old range.
-  if (const double newer = latest_.load(std::memory_order_relaxed); !latest && is_finite(newer))
+  if (const double newer = latest_.load(std::memory_order_relaxed); !latest && __builtin_isfinite(newer))
     recent_.widen(newer);
   return v;
 }

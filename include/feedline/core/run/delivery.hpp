@@ -174,7 +174,7 @@ FEEDLINE_INLINE delivery::delivery(pipeline_run& of)
     failures->resume(from->state().failed);
     // If the last item didn't determine the position, samples after it may have been skipped. Their failures must not come again.
     const snapshot& at = from->state().at;
-    if (!at.words.empty() && at.words[0] != 0 && from->state().failed.count() > 0)
+    if (!at.words.empty() && !has_source(at) && from->state().failed.count() > 0)
       last_failed = {sample_id::no_index, 0,
                      static_cast<std::uint32_t>(run.resumed().last_epoch(run.context().first_epoch))};
     came = true;

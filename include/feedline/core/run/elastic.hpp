@@ -172,7 +172,7 @@ FEEDLINE_INLINE std::optional<snapshot> snapshot_of_other_rank(const source_type
                                                                std::size_t segments) {
   const std::size_t with_caller = segments + 1;
   const std::uint64_t first_epoch = options.first_epoch.value_or(0);
-  if (earlier.at.words.empty() || earlier.at.words[0] != 0) {
+  if (!has_source(earlier.at)) {
     const bool nothing_came = earlier.at.words.size() == 2;
     return nothing_came ? std::optional(snapshot_at(first_epoch, options.rank.number, with_caller))
                         : std::nullopt;

@@ -329,7 +329,7 @@ FEEDLINE_INLINE std::vector<failed_call> resumption::failures() const {
 }
 
 FEEDLINE_INLINE bool resumption::is_beginning() const {
-  if (!snapshot_.words.empty() && snapshot_.words[0] == 0) return false;
+  if (has_source(snapshot_)) return false;
   for (const stream_place& p : places())
     if (!p.is_beginning()) return false;
   return true;

@@ -23,14 +23,17 @@ struct snapshot {
   }
 };
 
+/// Whether the source has a section: it has passed its beginning.
+inline bool has_source(const snapshot& c) noexcept { return !c.words.empty() && c.words[0] == 0; }
+
 /// A word of the source's section; 0 if it is absent.
 inline std::uint64_t source_word(const snapshot& c, std::size_t number) noexcept {
-  return c.words.size() > 2 + number && c.words[0] == 0 && c.words[1] > number ? c.words[2 + number] : 0;
+  return has_source(c) && c.words.size() > 2 + number && c.words[1] > number ? c.words[2 + number] : 0;
 }
 
 /// The epoch that the source has reached, in a run that began with epoch `first`.
 inline std::uint64_t epoch_of(const snapshot& c, std::uint64_t first) noexcept {
-  return c.words.empty() || c.words[0] != 0 ? first : source_word(c, 0);
+  return has_source(c) ? source_word(c, 0) : first;
 }
 
 /// Writes one section of a snapshot.
