@@ -261,12 +261,18 @@ TEMPLATE_TEST_CASE("parked threads use no processor time", "[queue]", EVERY_QUEU
   const bool producers = GENERATE(false, true);
   const auto called = GENERATE(form::single, form::timed);
   end_while_parked<TestType>(producers, called, ending::close, [](auto& threads) {
-    std::vector<long> before;
-    for (auto& thread : threads) before.insert(before.end(), {thread.cpu_time(), thread.switches()});
-    burn(50);
-    std::vector<long> after;
-    for (auto& thread : threads) after.insert(after.end(), {thread.cpu_time(), thread.switches()});
-    REQUIRE(before == after);
+    const auto used = [&threads] {
+      std::vector<long> all;
+      for (auto& thread : threads) all.insert(all.end(), {thread.cpu_time(), thread.switches()});
+      return all;
+    };
+    bool is_idle = false; // a thread may have slept elsewhere, on its way to the queue
+    for (int times = 0; times < 10 && !is_idle; ++times) {
+      const std::vector<long> before = used();
+      burn(50);
+      is_idle = used() == before;
+    }
+    CHECK(is_idle); // not REQUIRE, which would leave them parked
   });
 }
 
