@@ -2,7 +2,6 @@
 #pragma once
 // Compares hashes of what pipelines yield with those in a file, so that no change of the library changes an order, a random
 // number, an index, a fingerprint or a skipped failure unseen.
-#include <algorithm>
 #include <cinttypes>
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +11,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <optional>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -25,6 +22,7 @@
 #include <feedline/stage/map.hpp>
 
 #include "support/catch.hpp"
+#include "support/leave_and_resume.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace feedline::test {
@@ -46,10 +44,9 @@ struct hash_of_sample {
 
   template <class Item>
   std::uint64_t operator()(const Item& item, context& c) const {
-    const std::uint64_t hash =
-        detail::key(hash_of(item), c.index, c.sub_index, detail::key(c.epoch, c.repetition, c.random()));
-    if (throws_for_some && hash_of(item) % 13 == 6) throw std::runtime_error("unlucky");
-    return hash;
+    const std::uint64_t hash = hash_of(item);
+    if (throws_for_some && hash % 13 == 6) throw std::runtime_error("unlucky");
+    return detail::key(hash, c.index, c.sub_index, detail::key(c.epoch, c.repetition, c.random()));
   }
 
  private:
@@ -142,10 +139,8 @@ class golden_digests {
     }
 
     bool take_one(loader<std::uint64_t>& from) {
-      const std::size_t before = from.failures().size();
-      const auto item = from.next();
-      const auto failures = from.failures();
-      for (std::size_t i = before; i < failures.size(); ++i) add(stable_hash(to_string(failures[i])));
+      const auto item =
+          next_noting_failures(from, [this](const failure& f) { add(stable_hash(to_string(f))); });
       if (item) add(*item);
       return item.has_value();
     }
@@ -207,7 +202,7 @@ class golden_digests {
 
   // A run without end, and what continues it from several places, which must be the same.
   void add_resumed(const std::string& name, const any_pipeline<std::uint64_t>& hashes) {
-    std::vector<run> after(1); // so many items
+    std::vector<run> after(1); // after[n]: n items
     std::map<std::size_t, checkpoint> checkpoints;
     auto loader = hashes.infinite({.seed = 5, .on_error = on_error::skip});
     for (std::size_t i = 0; i < items_of_endless; ++i) {

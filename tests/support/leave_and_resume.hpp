@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/failure.hpp>
 #include <feedline/core/loader.hpp>
 #include <feedline/core/options.hpp>
 #include <feedline/core/random.hpp>
@@ -63,14 +64,21 @@ std::string as_text(const Value& value) {
   else return as_text(value.first) + "," + as_text(value.second);
 }
 
+/// The next item. Calls `note` with each failure before it.
+template <class Loader, class Note>
+auto next_noting_failures(Loader& loader, Note note) {
+  const std::size_t before = loader.failures().size();
+  auto item = loader.next();
+  for (std::size_t i = before; i < loader.failures().size(); ++i) note(loader.failures()[i]);
+  return item;
+}
+
 /// The next item as text, with identities and values, after the failures before it.
 template <class Loader>
 std::string next_as_text(Loader& loader) {
-  const std::size_t failures_before = loader.failures().size();
-  const auto item = loader.next();
   std::string text;
-  for (std::size_t i = failures_before; i < loader.failures().size(); ++i)
-    text += "[" + to_string(loader.failures()[i]) + "] ";
+  const auto item =
+      next_noting_failures(loader, [&](const failure& f) { text += "[" + to_string(f) + "] "; });
   if (!item) return text + "end";
   if constexpr (requires { item->ids(); }) {
     for (std::size_t i = 0; i < item->size(); ++i) {
