@@ -39,7 +39,7 @@ set(inside_core source/detail/mapped_source.hpp cache/detail/one_at_a_time.hpp c
 
 # Headers without their own test: they only include others, like a component's header, or only declare, like
 # headers of options.
-set(untested "^[a-z_]+\\.hpp$|_options\\.hpp$|^core/item_bytes\\.hpp$|^queue/overflow\\.hpp$")
+set(untested "^[a-z_]+\\.hpp$|_options\\.hpp$|^core/(contract|item_bytes)\\.hpp$|^queue/overflow\\.hpp$")
 
 function(room_of header room_out rank_out)
   string(REGEX REPLACE "/.*" "" room "${header}")
@@ -150,6 +150,10 @@ foreach(header IN LISTS headers)
       elseif(NOT header MATCHES "^core/" AND NOT header IN_LIST inside_core)
         complain("include/feedline/${header} includes ${included}, which isn't public")
       endif()
+    endif()
+    if(header MATCHES "^(source|stage)/[a-z_]+[.]hpp$" AND NOT header STREQUAL source/tar_sample.hpp # no source
+        AND included MATCHES "^feedline/core/[a-z_]+[.]hpp$" AND NOT included MATCHES "/(contract|pipeline|workers)[.]hpp$")
+      complain("include/feedline/${header} includes ${included}: a source or stage includes feedline/core/contract.hpp")
     endif()
     if(included MATCHES "^feedline/(.+)")
       room_of(${CMAKE_MATCH_1} included_room included_rank)

@@ -5,26 +5,12 @@
 
 #include <feedline/common/detail/beginnings.hpp>
 #include <feedline/core/any_loader.hpp>
-#include <feedline/core/callback.hpp>
 #include <feedline/core/checkpoint.hpp>
-#include <feedline/core/half.hpp>
-#include <feedline/core/held_samples.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/loader.hpp>
-#include <feedline/core/memory_plan.hpp>
 #include <feedline/core/metrics.hpp>
-#include <feedline/core/options.hpp>
-#include <feedline/core/parts.hpp>
-#include <feedline/core/permutation.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/processors.hpp>
-#include <feedline/core/random.hpp>
-#include <feedline/core/rank.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/source.hpp>
-#include <feedline/core/stage.hpp>
-#include <feedline/core/state.hpp>
 #include <feedline/core/stop_on_signal.hpp>
-#include <feedline/core/tensor.hpp>
 #include <feedline/core/workers.hpp>
 #include <feedline/queue/mpmc_queue.hpp>
 #include <feedline/queue/object_pool.hpp>

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // arrow_rows: a source of the rows of Arrow files, with typed fields.
-#include <string>
-#include <utility>
-#include <vector>
-
 #include <feedline/arrow/arrow_options.hpp>
 #include <feedline/arrow/detail/rows_source.hpp>
 #include <feedline/arrow/row.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/source/file_patterns.hpp>
 

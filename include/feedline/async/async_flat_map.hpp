@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // async_flat_map: emits the values that a coroutine yields for each item.
-#include <cstdint>
-#include <optional>
-#include <type_traits>
-#include <utility>
-
 #include <feedline/async/async_context.hpp>
 #include <feedline/async/async_generator.hpp>
 #include <feedline/async/async_options.hpp>
@@ -13,11 +8,8 @@
 #include <feedline/async/detail/flight.hpp>
 #include <feedline/async/detail/operation.hpp>
 #include <feedline/async/detail/stream.hpp>
-#include <feedline/core/item_bytes.hpp>
-#include <feedline/core/memory_plan.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
 #include <feedline/stage/detail/function.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {

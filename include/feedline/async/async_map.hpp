@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // async_map: emits one item for each item, made by a coroutine. Many coroutines wait at once on few threads.
-#include <type_traits>
-#include <utility>
-
 #include <feedline/async/async_context.hpp>
 #include <feedline/async/async_options.hpp>
 #include <feedline/async/deadline.hpp>
@@ -12,12 +9,9 @@
 #include <feedline/async/detail/flight.hpp>
 #include <feedline/async/detail/operation.hpp>
 #include <feedline/async/detail/retrying.hpp>
-#include <feedline/core/item_bytes.hpp>
-#include <feedline/core/memory_plan.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/retry.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
 #include <feedline/core/workers.hpp>
 #include <feedline/stage/detail/function.hpp>
 

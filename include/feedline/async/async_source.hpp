@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // async_source: a source whose samples a coroutine yields.
-#include <cstddef>
-#include <memory>
-#include <optional>
-#include <stop_token>
-#include <utility>
-
 #include <feedline/async/async_context.hpp>
 #include <feedline/async/async_generator.hpp>
 #include <feedline/async/async_options.hpp>
@@ -15,13 +9,8 @@
 #include <feedline/async/detail/flight.hpp>
 #include <feedline/async/detail/operation.hpp>
 #include <feedline/async/detail/stream.hpp>
-#include <feedline/core/epoch.hpp>
-#include <feedline/core/item_bytes.hpp>
-#include <feedline/core/memory_plan.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/random.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/source.hpp>
 #include <feedline/stage/detail/function.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {

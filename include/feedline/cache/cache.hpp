@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // cache: stores the results of the stages upstream of it, in memory or in a directory.
-#include <algorithm>
-#include <cstddef>
-#include <memory>
-#include <type_traits>
-#include <utility>
-
 #include <feedline/cache/cache_options.hpp>
 #include <feedline/cache/detail/cache_store.hpp>
 #include <feedline/cache/detail/cached_stage.hpp>
 #include <feedline/cache/detail/one_at_a_time.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/source.hpp>
-#include <feedline/core/stage.hpp>
-#include <feedline/core/stored_value.hpp>
 #include <feedline/detail/share.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {

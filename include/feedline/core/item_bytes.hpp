@@ -164,7 +164,7 @@ known_bytes announced_bytes(known_bytes bytes) {
   return may_have_tensors<T>() && bytes ? sum_of(bytes, *bytes / 8) : bytes;
 }
 
-/// A part of the library. Of others only the members that core/stage.hpp names are used.
+/// A part of the library.
 template <class Stage>
 concept part_of_library = requires { typename Stage::feedline_part; };
 

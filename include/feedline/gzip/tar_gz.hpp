@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // tar_gz_samples: a source of samples from TAR shards that are compressed as a whole (.tar.gz).
-#include <cstddef>
 #include <initializer_list>
-#include <string>
 
-#include <feedline/core/callback.hpp>
-#include <feedline/core/source.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/source/detail/tar_in_order.hpp>
 #include <feedline/source/detail/tar_shards.hpp>
 #include <feedline/source/file_patterns.hpp>
@@ -65,8 +62,6 @@ class tar_gz_samples : public detail::tar_in_order {
 } // namespace feedline::inline FEEDLINE_ABI
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_GZIP)
-#include <memory>
-
 #include <feedline/detail/given_size.hpp>
 #include <feedline/gzip/gunzip.hpp>
 #include <feedline/source/detail/tar_shard.hpp>

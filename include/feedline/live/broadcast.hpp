@@ -5,23 +5,9 @@
 //                      ┌─▶ [buffer] ─▶ a run
 //     a run ─▶ thread ─┤
 //                      └─▶ [buffer] ─▶ another run
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <exception>
-#include <memory>
-#include <optional>
-#include <span>
-#include <stdexcept>
-#include <stop_token>
-#include <utility>
-#include <vector>
-
 #include <feedline/core/any_loader.hpp>
-#include <feedline/core/epoch.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/metrics.hpp>
-#include <feedline/core/parts.hpp>
-#include <feedline/core/source.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/live/detail/pump.hpp>
 #include <feedline/queue/queue_status.hpp>

@@ -6,19 +6,9 @@
 //                                        ├─▶ a run
 //     another run ─▶ thread ─▶ [buffer] ─┘
 #include <atomic>
-#include <concepts>
-#include <cstddef>
-#include <exception>
-#include <memory>
-#include <optional>
-#include <span>
-#include <stop_token>
-#include <utility>
-#include <vector>
 
 #include <feedline/core/any_loader.hpp>
-#include <feedline/core/epoch.hpp>
-#include <feedline/core/source.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/live/detail/pump.hpp>
 #include <feedline/queue/queue_status.hpp>
 #include <feedline/source/push_source.hpp>

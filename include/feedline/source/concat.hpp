@@ -1,18 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // concat: a source that yields the samples of several sources, one source after another.
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <stop_token>
-#include <tuple>
-#include <utility>
-
-#include <feedline/core/epoch.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/source.hpp>
 #include <feedline/source/detail/finishing_stage.hpp>
 #include <feedline/source/detail/sub_source.hpp>
 

@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // files: a source of the names of a directory's files; a stage reads them, on any number of workers.
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/source.hpp>
 #include <feedline/detail/open_file.hpp>
 #include <feedline/source/file_patterns.hpp>
 
@@ -80,13 +73,8 @@ inline constexpr auto read_file = [](const std::string& path) -> std::vector<std
 } // namespace feedline::inline FEEDLINE_ABI
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_SOURCE)
-#include <algorithm>
-#include <stdexcept>
-#include <utility>
-
 #include <fcntl.h>
 
-#include <feedline/core/random.hpp>
 #include <feedline/detail/file_search.hpp>
 #include <feedline/detail/kernel.hpp>
 #include <feedline/detail/mapped_file.hpp>

@@ -1,20 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // generate: a source that calls a function for each sample.
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <stop_token>
-#include <type_traits>
-#include <utility>
-
-#include <feedline/core/epoch.hpp>
-#include <feedline/core/item_bytes.hpp>
-#include <feedline/core/memory_plan.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/random.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/source.hpp>
 #include <feedline/detail/given_size.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {

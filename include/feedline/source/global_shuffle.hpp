@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // global_shuffle: a random order over all samples of an indexed source.
-#include <cstdint>
-
-#include <feedline/core/permutation.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/source/detail/reordered_source.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {

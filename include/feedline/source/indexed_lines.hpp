@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // indexed_lines: a source of the lines of text files that can be read by position.
-#include <cstddef>
-#include <stop_token>
-
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/source.hpp>
 #include <feedline/source/detail/line_index.hpp>
 #include <feedline/source/file_patterns.hpp>
 #include <feedline/source/lines.hpp>

@@ -1,21 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // interleave: makes a source read several of its files at once.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <stdexcept>
-#include <stop_token>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include <feedline/core/epoch.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/random.hpp>
-#include <feedline/core/source.hpp>
-#include <feedline/core/state.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/sub_source.hpp>

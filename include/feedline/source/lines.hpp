@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // lines: a source of the lines of text files.
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <memory>
-#include <optional>
-#include <span>
-#include <stop_token>
-#include <string>
-#include <string_view>
-#include <utility>
 
-#include <feedline/core/epoch.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/source.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/source/detail/file_order.hpp>
@@ -164,9 +154,6 @@ inline auto lines(const file_patterns& files, lines_options options = {}) {
 } // namespace feedline::inline FEEDLINE_ABI
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_SOURCE)
-#include <algorithm>
-#include <stdexcept>
-
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/source/detail/line_index.hpp>
 

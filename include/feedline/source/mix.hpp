@@ -1,24 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // mix: a source that chooses the source of each sample at random, by weight.
-#include <algorithm>
-#include <array>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <optional>
-#include <stdexcept>
-#include <stop_token>
-#include <string>
-#include <tuple>
-#include <type_traits>
-#include <utility>
 
-#include <feedline/core/epoch.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/random.hpp>
-#include <feedline/core/source.hpp>
 #include <feedline/source/detail/finishing_stage.hpp>
 #include <feedline/source/detail/sub_source.hpp>
 

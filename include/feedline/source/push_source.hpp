@@ -3,22 +3,11 @@
 // push_source: a source of the items that the caller's threads push.
 #include <atomic>
 #include <chrono>
-#include <concepts>
 #include <condition_variable>
-#include <cstddef>
-#include <cstdint>
-#include <exception>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <stdexcept>
-#include <stop_token>
-#include <type_traits>
-#include <utility>
 
-#include <feedline/core/epoch.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/source.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/detail/ring.hpp>
 #include <feedline/queue/overflow.hpp>

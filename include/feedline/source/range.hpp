@@ -1,22 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // from: makes a pipeline from the elements of a container, or from a custom source.
-#include <algorithm>
-#include <concepts>
-#include <cstdint>
 #include <iterator>
-#include <memory>
-#include <optional>
-#include <string_view>
-#include <type_traits>
-#include <utility>
 
-#include <feedline/core/epoch.hpp>
-#include <feedline/core/item_bytes.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/random.hpp>
 #include <feedline/core/snapshot/value_hash.hpp>
-#include <feedline/core/source.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 

@@ -2,17 +2,9 @@
 #pragma once
 // tar_samples: a source of samples from TAR shards in the WebDataset convention, as views of mapped files or from an
 // object store.
-#include <cstddef>
 #include <initializer_list>
-#include <memory>
-#include <stop_token>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include <feedline/core/callback.hpp>
-#include <feedline/core/epoch.hpp>
-#include <feedline/core/source.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/source/detail/indexed_tar.hpp>
 #include <feedline/source/detail/shard_store.hpp>
@@ -153,8 +145,6 @@ class tar_samples : public detail::tar_in_order {
 } // namespace feedline::inline FEEDLINE_ABI
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_SOURCE)
-#include <stdexcept>
-
 #include <feedline/source/detail/tar_shard.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {

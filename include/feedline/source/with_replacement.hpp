@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // with_replacement: independent random draws from the samples of an indexed source, optionally by weight.
-#include <cstdint>
-#include <memory>
-#include <vector>
-
-#include <feedline/core/random.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/source/detail/reordered_source.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -80,12 +76,8 @@ inline auto with_replacement(const with_replacement_options& options = {}) {
 } // namespace feedline::inline FEEDLINE_ABI
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_SOURCE)
-#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <stdexcept>
-#include <string>
-#include <utility>
 
 #include <feedline/detail/given_size.hpp>
 

@@ -1,21 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // zip: a source that combines one sample of each of several sources.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <exception>
-#include <optional>
-#include <stop_token>
-#include <string>
-#include <tuple>
-#include <utility>
-
-#include <feedline/core/epoch.hpp>
-#include <feedline/core/failure.hpp>
-#include <feedline/core/item_bytes.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/source.hpp>
 #include <feedline/source/detail/finishing_stage.hpp>
 #include <feedline/source/detail/sub_source.hpp>
 

@@ -1,30 +1,12 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // batch: gathers samples into one object that holds a contiguous tensor for each field.
-#include <algorithm>
-#include <array>
 #include <chrono>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <exception>
 #include <iosfwd>
-#include <memory>
 #include <memory_resource>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <tuple>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
-#include <feedline/core/item_bytes.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/random.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
-#include <feedline/core/tensor.hpp>
 #include <feedline/core/transport/packet.hpp>
 #include <feedline/detail/block_cache.hpp>
 #include <feedline/detail/fields.hpp>

@@ -3,22 +3,8 @@
 // batch_into: workers write samples straight into their batch.
 //
 //     item ─▶ N workers, each filling a row of a batch ─▶ [queue, order restored] ─▶ rows in order ─▶ batch
-#include <cstddef>
-#include <cstdint>
-#include <exception>
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include <feedline/core/item_bytes.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/random.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
-#include <feedline/core/tensor.hpp>
 #include <feedline/core/workers.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/stage/batch.hpp>

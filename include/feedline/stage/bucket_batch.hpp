@@ -1,24 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // bucket_batch: batches of samples of similar length.
-#include <algorithm>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <memory>
 #include <memory_resource>
-#include <stdexcept>
-#include <stop_token>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
-#include <feedline/core/held_samples.hpp>
-#include <feedline/core/item_bytes.hpp>
-#include <feedline/core/random.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/block_cache.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/stage/batch.hpp>

@@ -3,16 +3,9 @@
 // A shuffle buffer for programs that start their own threads.
 #include <chrono>
 #include <condition_variable>
-#include <cstddef>
-#include <cstdint>
 #include <mutex>
-#include <optional>
-#include <stop_token>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
-#include <feedline/core/random.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/kernel.hpp>
 #include <feedline/detail/queue_checks.hpp>
 #include <feedline/queue/queue_status.hpp>

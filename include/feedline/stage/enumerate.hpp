@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // enumerate: numbers the items.
-#include <cstdint>
-#include <utility>
-
-#include <feedline/core/item_bytes.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // filter: emits the items for which a predicate holds.
-#include <concepts>
-#include <cstdint>
-#include <utility>
-
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/stage/detail/function.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // flat_map: emits any number of items for each item.
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <iterator>
-#include <type_traits>
-#include <utility>
 
-#include <feedline/core/item_bytes.hpp>
-#include <feedline/core/memory_plan.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/stage/detail/function.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {

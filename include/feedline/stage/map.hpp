@@ -1,20 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // map: emits one item for each item.
-#include <array>
-#include <cstddef>
-#include <span>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include <feedline/core/item_bytes.hpp>
-#include <feedline/core/memory_plan.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/slot.hpp>
-#include <feedline/core/stage.hpp>
-#include <feedline/core/tensor.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/stage/detail/function.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {

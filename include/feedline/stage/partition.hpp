@@ -1,20 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // partition: the samples of one partition of a data set: training, validation or test.
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include <feedline/core/parts.hpp>
-#include <feedline/core/random.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/stage/filter.hpp>
 

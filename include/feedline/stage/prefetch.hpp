@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // prefetch: holds items ready before they are needed.
-#include <cstddef>
-#include <stdexcept>
-
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/detail/given_size.hpp>

@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // shuffle: a buffer that emits its items in random order.
-#include <cstddef>
-#include <cstdint>
-#include <type_traits>
-#include <utility>
-
-#include <feedline/core/held_samples.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/random.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
@@ -130,9 +122,6 @@ inline auto shuffle(const shuffle_options& options) {
 } // namespace feedline::inline FEEDLINE_ABI
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_STAGE)
-#include <stdexcept>
-#include <string>
-
 #include <feedline/detail/given_size.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // skip: all but the first items of each epoch.
-#include <algorithm>
-#include <cstdint>
-#include <utility>
-
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
 #include <feedline/detail/given_size.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {

@@ -5,20 +5,8 @@
 //              ┌─▶ stages if true ──┐
 //    items ────┤                    ├───▶ items, in the same order
 //              └─▶ stages if false ─┘
-#include <algorithm>
-#include <array>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <type_traits>
-#include <utility>
-
-#include <feedline/core/failure.hpp>
-#include <feedline/core/item_bytes.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
 #include <feedline/stage/detail/branches.hpp>
 #include <feedline/stage/detail/function.hpp>
 

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // tap: shows items to a function without changing them.
-#include <utility>
-
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/stage/detail/function.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {

@@ -4,22 +4,8 @@
 //
 //   documents  [a b c d e] [f g] [h i j k]   with a separator |
 //   windows    [a b c d] [e | f g] [| h i j]  and a rest [k |]
-#include <algorithm>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include <feedline/core/item_bytes.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/random.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
-#include <feedline/core/tensor.hpp>
 #include <feedline/detail/block_cache.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -234,9 +220,6 @@ inline auto windows(std::size_t length, windows_options options = {}) {
 } // namespace feedline::inline FEEDLINE_ABI
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_STAGE)
-#include <stdexcept>
-#include <string>
-
 #include <feedline/detail/given_size.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {

@@ -1,21 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // shuffle_quality: measures how well a pipeline shuffles, without decoding anything.
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <stop_token>
-#include <string>
-#include <type_traits>
-#include <vector>
-
-#include <feedline/core/callback.hpp>
-#include <feedline/core/failure.hpp>
-#include <feedline/core/options.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/rank.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/source.hpp>
 #include <feedline/detail/function_ref.hpp>
 #include <feedline/telemetry/detail/order_of_ids.hpp>
 
@@ -163,11 +150,8 @@ shuffle_report shuffle_quality(const Pipeline& p, const shuffle_quality_options&
 } // namespace feedline::inline FEEDLINE_ABI
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_TELEMETRY)
-#include <algorithm>
 #include <cmath>
-#include <exception>
 #include <map>
-#include <stdexcept>
 #include <unordered_map>
 
 #include <feedline/core/metrics.hpp>

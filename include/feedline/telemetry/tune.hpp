@@ -2,15 +2,9 @@
 #pragma once
 // tune: finds by trial which numbers of workers, capacities of queues and variants of a pipeline are fastest.
 #include <chrono>
-#include <cstddef>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
+#include <feedline/core/contract.hpp>
 #include <feedline/core/loader.hpp>
-#include <feedline/core/options.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/workers.hpp>
 
@@ -124,15 +118,10 @@ std::string to_string(const tune_result& result);
 } // namespace feedline::inline FEEDLINE_ABI
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_TELEMETRY)
-#include <algorithm>
 #include <bit>
-#include <stdexcept>
 #include <system_error>
-#include <tuple>
 
-#include <feedline/core/memory_plan.hpp>
 #include <feedline/core/metrics.hpp>
-#include <feedline/core/processors.hpp>
 #include <feedline/detail/given_size.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {

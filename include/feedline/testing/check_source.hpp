@@ -1,25 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // check_source: checks that a source keeps the promises of pipelines that begin with it.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <exception>
 #include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
-#include <feedline/core/epoch.hpp>
-#include <feedline/core/item_bytes.hpp>
-#include <feedline/core/memory_plan.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/source.hpp>
-#include <feedline/core/state.hpp>
 #include <feedline/core/workers.hpp>
 #include <feedline/detail/function_ref.hpp>
 #include <feedline/stage/map.hpp>
@@ -373,11 +358,6 @@ void check_source(Make make, const check_options& options = {}, Project project 
 } // namespace feedline::inline FEEDLINE_ABI::testing
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_TESTING)
-#include <stdexcept>
-
-#include <feedline/core/failure.hpp>
-#include <feedline/core/rank.hpp>
-
 namespace feedline::inline FEEDLINE_ABI::testing::detail {
 
 FEEDLINE_INLINE const std::vector<source_step>& hand_source_checks::epoch_steps(std::uint32_t number) {

@@ -1,30 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // check_stage: checks that a stage keeps the promises of pipelines that contain it.
-#include <algorithm>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
 #include <deque>
-#include <exception>
-#include <memory>
-#include <optional>
-#include <stdexcept>
-#include <stop_token>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
-#include <feedline/core/epoch.hpp>
-#include <feedline/core/held_samples.hpp>
-#include <feedline/core/memory_plan.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/random.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/source.hpp>
-#include <feedline/core/stage.hpp>
-#include <feedline/core/state.hpp>
 #include <feedline/core/workers.hpp>
 #include <feedline/detail/function_ref.hpp>
 #include <feedline/stage/map.hpp>
@@ -485,8 +465,6 @@ void check_stage(Make make, std::vector<In> inputs, const check_options& options
 #include <iterator>
 #include <map>
 #include <set>
-
-#include <feedline/core/failure.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::testing::detail {
 

@@ -3,20 +3,9 @@
 // sliding_window_pool: a source of the newest chunks of a growing set of files, in random order, in repeated passes.
 //
 //     source of files ─▶ thread ─▶ index threads ─▶ [window] ─▶ chunks ─▶ map(read_chunk, workers{n})
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <stdexcept>
-#include <stop_token>
-#include <string>
-#include <type_traits>
-#include <utility>
 
-#include <feedline/core/epoch.hpp>
-#include <feedline/core/source.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/source/detail/sub_source.hpp>
 #include <feedline/window/chunk_file.hpp>

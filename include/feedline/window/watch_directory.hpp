@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // watch_directory: a source of the files of a directory: those that exist, then those that arrive during the run.
-#include <cstddef>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-
-#include <feedline/core/epoch.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/source.hpp>
 #include <feedline/source/file_patterns.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
@@ -107,8 +100,6 @@ inline auto watch_directory(std::string directory, const file_patterns& patterns
 } // namespace feedline::inline FEEDLINE_ABI
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_WINDOW)
-#include <stdexcept>
-
 #include <feedline/detail/file_search.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/window/detail/watched_tree.hpp>

@@ -1,19 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The source that arrow_rows returns.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <stdexcept>
-#include <stop_token>
-#include <string>
-#include <tuple>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include <feedline/arrow/arrow_error.hpp>
 #include <feedline/arrow/detail/indexed_rows.hpp>
 #include <feedline/arrow/detail/layout.hpp>
@@ -23,9 +10,7 @@
 #include <feedline/arrow/detail/piped_table.hpp>
 #include <feedline/arrow/detail/wanted_columns.hpp>
 #include <feedline/arrow/row.hpp>
-#include <feedline/core/epoch.hpp>
-#include <feedline/core/random.hpp>
-#include <feedline/core/source.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/read_ahead.hpp>

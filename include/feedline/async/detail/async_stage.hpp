@@ -1,19 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // An asynchronous stage as two stages: one starts an operation for each item, the other waits for their results.
-#include <cstddef>
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <utility>
-
 #include <feedline/async/async_options.hpp>
 #include <feedline/async/detail/event_loops.hpp>
 #include <feedline/async/detail/flight.hpp>
-#include <feedline/core/item_bytes.hpp>
-#include <feedline/core/memory_plan.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/stage/detail/function.hpp>
 #include <feedline/stage/prefetch.hpp>

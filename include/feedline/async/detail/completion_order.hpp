@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Puts the tickets of an asynchronous stage in the order in which their operations end.
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <utility>
-#include <vector>
-
 #include <feedline/async/detail/flight.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
+#include <feedline/core/contract.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

@@ -1,33 +1,16 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Stages whose results are stored, as one stage.
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <stop_token>
-#include <string>
-#include <string_view>
-#include <tuple>
-#include <type_traits>
 #include <typeinfo>
-#include <utility>
-#include <vector>
 
 #include <sys/stat.h>
 
 #include <feedline/cache/detail/cache_store.hpp>
 #include <feedline/cache/detail/cache_table.hpp>
-#include <feedline/core/failure.hpp>
-#include <feedline/core/item_bytes.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/plan/facts.hpp>
 #include <feedline/core/plan/segments.hpp>
-#include <feedline/core/random.hpp>
 #include <feedline/core/run/sample_worker.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
-#include <feedline/core/stored_value.hpp>
 #include <feedline/detail/fields.hpp>
 #include <feedline/detail/kernel.hpp>
 #include <feedline/detail/type_name.hpp>

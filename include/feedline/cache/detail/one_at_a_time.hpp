@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // A stage that one worker at a time calls.
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <exception>
-#include <memory>
 #include <mutex>
-#include <string>
-#include <utility>
 
-#include <feedline/core/failure.hpp>
-#include <feedline/core/item_bytes.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/run/sample_worker.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

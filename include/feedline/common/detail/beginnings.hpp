@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // What many pipelines begin with is compiled once: shards or lines, also with a shuffle buffer.
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
-
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/source/lines.hpp>
 #include <feedline/source/tar.hpp>

@@ -1,31 +1,16 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // What bind_loader() does for every class: its constructor, exceptions and dicts of facts.
-#include <cstddef>
-#include <cstdint>
-#include <exception>
 #include <functional>
-#include <memory>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <string_view>
 #include <system_error>
-#include <tuple>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <feedline/core/any_loader.hpp>
-#include <feedline/core/callback.hpp>
-#include <feedline/core/failure.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/metrics.hpp>
-#include <feedline/core/options.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/rank.hpp>
 #include <feedline/python/detail/arguments.hpp>
 #include <feedline/python/detail/bound_loader.hpp>
 #include <feedline/python/detail/dlpack.hpp>

@@ -1,17 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The files of a source: their order in an epoch, and the indices of their samples.
-#include <algorithm>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include <feedline/core/epoch.hpp>
-#include <feedline/core/source.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/function_ref.hpp>
 #include <feedline/source/file_patterns.hpp>
 
@@ -172,15 +162,10 @@ class places_in_files {
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_SOURCE)
 #include <cerrno>
-#include <stdexcept>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
 #include <sys/stat.h>
 
-#include <feedline/core/random.hpp>
-#include <feedline/core/state.hpp>
 #include <feedline/detail/file_search.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>

@@ -2,17 +2,10 @@
 #pragma once
 // Stages on workers at the end of the parts of a source such as mix:
 //   mix(a | map(f, workers{4}), b)   becomes   mix(a, b) ─▶ [queue] ─▶ f on 4 workers, for the samples of a
-#include <algorithm>
-#include <cstddef>
-#include <string>
-#include <tuple>
-#include <utility>
 #include <variant>
 
-#include <feedline/core/item_bytes.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/processors.hpp>
-#include <feedline/core/stage.hpp>
 #include <feedline/core/workers.hpp>
 #include <feedline/source/detail/mapped_source.hpp>
 #include <feedline/source/detail/sub_source.hpp>

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Access by position to the samples of TAR shards, which are files or objects.
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <stop_token>
-#include <vector>
-
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/tar_settings.hpp>
@@ -56,9 +51,6 @@ class indexed_tar : public places_in_files {
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_SOURCE)
-#include <stdexcept>
-#include <utility>
-
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/run_on_threads.hpp>
 #include <feedline/source/detail/index_file.hpp>

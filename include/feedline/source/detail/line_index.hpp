@@ -1,16 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Access by position to the lines of text files, with an index of where they begin.
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <stop_token>
-#include <string>
-#include <string_view>
-#include <vector>
-
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/source/detail/file_order.hpp>
 
@@ -99,12 +90,8 @@ class lines_by_position : public places_in_files {
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_SOURCE)
-#include <algorithm>
 #include <cstring>
-#include <stdexcept>
-#include <utility>
 
-#include <feedline/core/processors.hpp>
 #include <feedline/detail/file_kind.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/run_on_threads.hpp>

@@ -1,27 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // A source followed by stages, as one source: a part of sources such as concat, mix and zip.
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <stop_token>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include <feedline/core/epoch.hpp>
-#include <feedline/core/failure.hpp>
-#include <feedline/core/item_bytes.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/plan/facts.hpp>
 #include <feedline/core/plan/segments.hpp>
-#include <feedline/core/random.hpp>
 #include <feedline/core/run/sample_worker.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/source.hpp>
-#include <feedline/core/stage.hpp>
-#include <feedline/core/state.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

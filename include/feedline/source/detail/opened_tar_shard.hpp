@@ -1,17 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The kinds of TAR shards that are open: mapped, in parts, and decompressed.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <stdexcept>
-#include <stop_token>
-#include <string>
-#include <type_traits>
-#include <utility>
-
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/tar_reader.hpp>
 #include <feedline/source/detail/part_stream.hpp>

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Has the system read files before a source reaches them.
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/source/detail/file_order.hpp>
 
@@ -45,9 +41,6 @@ class read_ahead {
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_SOURCE)
-#include <stdexcept>
-#include <utility>
-
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE std::shared_ptr<const mapped_file> read_ahead::open(const file_order& files,

@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The samples of an indexed source in an order of positions that is computed on the fly.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <stop_token>
-#include <string>
-#include <utility>
 
-#include <feedline/core/epoch.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/plan/place_share.hpp>
-#include <feedline/core/random.hpp>
-#include <feedline/core/source.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

@@ -2,13 +2,7 @@
 #pragma once
 // Shards that are open, and what tar_samples knows of those that aren't files. The component remote has the rest, so that programs without an object
 // store compile none of it.
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <stop_token>
-#include <string>
-
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/function_ref.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/tar_settings.hpp>
@@ -127,9 +121,6 @@ listed_shards list_shards(const file_patterns& shards, const char* source,
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_SOURCE)
-#include <stdexcept>
-#include <string_view>
-
 #include <feedline/detail/file_search.hpp>
 #include <feedline/detail/readable_text.hpp>
 

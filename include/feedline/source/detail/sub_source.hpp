@@ -1,27 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The parts of a source that consists of several, such as concat, mix and zip.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <stdexcept>
-#include <stop_token>
-#include <string>
-#include <tuple>
-#include <type_traits>
-#include <utility>
 #include <variant>
-#include <vector>
 
-#include <feedline/core/epoch.hpp>
-#include <feedline/core/item_bytes.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/random.hpp>
-#include <feedline/core/samples_in_order.hpp>
-#include <feedline/core/source.hpp>
-#include <feedline/core/state.hpp>
 #include <feedline/source/detail/mapped_source.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {

@@ -1,16 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Reads TAR shards one after another: mapped, compressed or from an object store.
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <stop_token>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include <feedline/core/epoch.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/tar_settings.hpp>
 #include <feedline/source/detail/tar_shards.hpp>
@@ -100,9 +91,6 @@ class tar_in_order {
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_SOURCE)
-#include <exception>
-
-#include <feedline/core/failure.hpp>
 #include <feedline/source/detail/shard_store.hpp>
 #include <feedline/source/detail/tar_index.hpp>
 

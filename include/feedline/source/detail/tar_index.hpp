@@ -1,23 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The index of a TAR shard: where samples begin. Made by one pass over the headers; can be saved to a file.
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <deque>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <span>
-#include <stdexcept>
-#include <stop_token>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/source/detail/index_file.hpp>

@@ -1,25 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Groups the members of one TAR shard into samples.
-#include <algorithm>
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <exception>
 #include <iterator>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-#include <feedline/core/callback.hpp>
-#include <feedline/core/failure.hpp>
-#include <feedline/core/random.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/detail/tar_reader.hpp>

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Opens TAR shards that are files or objects, for tar_in_order.
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <stop_token>
-
-#include <feedline/core/epoch.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/mapped_file.hpp>
 #include <feedline/source/detail/file_order.hpp>
 #include <feedline/source/detail/read_ahead.hpp>
@@ -77,10 +71,6 @@ class tar_shards {
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_SOURCE)
-#include <algorithm>
-#include <utility>
-
-#include <feedline/core/random.hpp>
 #include <feedline/detail/file_kind.hpp>
 #include <feedline/detail/tar_reader.hpp>
 #include <feedline/source/detail/opened_tar_shard.hpp>

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Rows of batches: what a function fills, by the types of the fields.
-#include <array>
 #include <atomic>
-#include <cstddef>
-#include <memory>
-#include <optional>
-#include <span>
-#include <tuple>
-#include <utility>
-#include <vector>
 
-#include <feedline/core/tensor.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/block_cache.hpp>
 #include <feedline/detail/fields.hpp>
 #include <feedline/detail/share.hpp>

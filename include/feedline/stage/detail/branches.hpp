@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The stages in the branches of split: whether they fit, how they run as nested inlined calls, and their memory.
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <type_traits>
-#include <utility>
-
-#include <feedline/core/failure.hpp>
-#include <feedline/core/item_bytes.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/plan/facts.hpp>
-#include <feedline/core/random.hpp>
 #include <feedline/core/run/chain.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

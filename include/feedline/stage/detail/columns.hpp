@@ -1,23 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Columns: each turns the values of one field into one object of a batch.
-#include <algorithm>
-#include <array>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <iosfwd>
-#include <memory>
-#include <optional>
-#include <span>
-#include <stdexcept>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
-#include <feedline/core/half.hpp>
-#include <feedline/core/tensor.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/block_cache.hpp>
 #include <feedline/detail/fields.hpp>
 #include <feedline/detail/value_text.hpp>

@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The users' functions inside stages: stored, shared by workers and called.
-#include <string>
-#include <type_traits>
-#include <utility>
-
-#include <feedline/core/item_bytes.hpp>
-#include <feedline/core/memory_plan.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/stage.hpp>
 #include <feedline/core/workers.hpp>
 #include <feedline/detail/given_size.hpp>
 #include <feedline/detail/share.hpp>

@@ -2,18 +2,10 @@
 #pragma once
 // The rows of unfinished batches, whatever their fields are: workers write them, and this puts them into order.
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <memory_resource>
 #include <mutex>
-#include <optional>
-#include <span>
-#include <string_view>
-#include <vector>
 
-#include <feedline/core/item_bytes.hpp>
-#include <feedline/core/tensor.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/block_cache.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -172,11 +164,7 @@ std::shared_ptr<rows_in_order> make_rows_in_order(row_plan plan);
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_STAGE)
-#include <algorithm>
 #include <cstring>
-#include <stdexcept>
-#include <string>
-#include <utility>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

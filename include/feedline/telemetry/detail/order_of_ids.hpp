@@ -1,22 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // A pipeline in which identities of samples take the place of items, in the order of the original.
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include <feedline/core/epoch.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/sample.hpp>
-#include <feedline/core/samples_in_order.hpp>
-#include <feedline/core/source.hpp>
-#include <feedline/core/stage.hpp>
 #include <feedline/detail/share.hpp>
 #include <feedline/stage/batch.hpp>
 

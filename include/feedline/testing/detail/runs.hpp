@@ -1,25 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Runs of one pipeline whose type is hidden, and the promises of sources and stages alike.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <exception>
-#include <memory>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include <feedline/core/callback.hpp>
 #include <feedline/core/checkpoint.hpp>
-#include <feedline/core/failure.hpp>
-#include <feedline/core/memory_plan.hpp>
-#include <feedline/core/options.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/rank.hpp>
-#include <feedline/core/sample.hpp>
 #include <feedline/testing/check_options.hpp>
 #include <feedline/testing/detail/items.hpp>
 #include <feedline/testing/detail/observed.hpp>

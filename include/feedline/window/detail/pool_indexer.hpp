@@ -1,27 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Threads that find sources of chunks, index them and add them to a window.
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstddef>
-#include <cstdint>
 #include <deque>
-#include <exception>
 #include <iterator>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <stdexcept>
-#include <stop_token>
-#include <string>
 #include <thread>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
-#include <feedline/core/epoch.hpp>
-#include <feedline/core/source.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/source/detail/sub_source.hpp>
 #include <feedline/window/detail/pool_window.hpp>
 #include <feedline/window/pool_options.hpp>

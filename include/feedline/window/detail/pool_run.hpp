@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // A run of a sliding window pool: yields the chunks of its window, pass after pass.
-#include <algorithm>
 #include <chrono>
-#include <cstdint>
-#include <exception>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <utility>
 
-#include <feedline/core/epoch.hpp>
-#include <feedline/core/random.hpp>
-#include <feedline/core/source.hpp>
+#include <feedline/core/contract.hpp>
 #include <feedline/detail/readable_text.hpp>
 #include <feedline/window/detail/pool_indexer.hpp>
 #include <feedline/window/pool_chunk.hpp>
