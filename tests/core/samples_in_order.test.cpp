@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,13 @@ struct named_squares : squares {
   std::uint64_t index_at(std::uint64_t place) const { return 100 + place; }
 
   std::string origin(std::uint64_t index) const { return "square " + std::to_string(index - 100); }
+};
+
+/// Says what identifies it, which may take a while.
+struct identified_squares : squares {
+  std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token&) const { return version + extent; }
+
+  std::uint64_t version = 1;
 };
 
 static_assert(!fl::source<squares> && fl::indexed_samples<squares>);
@@ -72,4 +80,16 @@ TEST_CASE("A class with only size() and at() is a source") {
   auto first = p.infinite({.on_error = fl::on_error::skip});
   for (int i = 0; i < 9; ++i) first.next();
   CHECK(p.infinite({.on_error = fl::on_error::skip, .resume = first.checkpoint()}).next() == 100);
+}
+
+TEST_CASE("A class with only size() and at() may have a fingerprint that takes a stop token") {
+  const auto skip = fl::infinite_options{.on_error = fl::on_error::skip};
+  auto first = (identified_squares() | fl::prefetch(2)).infinite(skip);
+  first.next();
+  auto resume = skip;
+  resume.resume = first.checkpoint();
+  CHECK((identified_squares() | fl::prefetch(2)).infinite(resume).next() == 1);
+  identified_squares other;
+  other.version = 2;
+  CHECK_THROWS((other | fl::prefetch(2)).infinite(resume));
 }

@@ -53,9 +53,9 @@ class samples_in_order {
     else return samples_.size();
   }
 
-  std::uint64_t fingerprint(std::uint64_t extent) const {
-    if constexpr (requires { samples_.fingerprint(extent); }) return samples_.fingerprint(extent);
-    else return extent;
+  std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop = {}) const {
+    const std::uint64_t own = fingerprint_of(samples_, extent, stop);
+    return own != 0 ? own : extent;
   }
 
   std::optional<std::size_t> max_item_bytes() const {
