@@ -789,7 +789,7 @@ TEST_CASE("Chunks of removed files aren't yielded again, and are counted") {
   REQUIRE(run.next());
   fs::rename(folder / "old", elsewhere / "old");
   publish("4.tar", tar_writer().add("x", "six").closed()); // so that the other TAR file is closed
-  while (run.next() != "six") continue;
+  for (auto text = run.next(); text != "six"; text = run.next()) REQUIRE(text);
   while (pool.status().gone < 4) REQUIRE(run.next());
   const auto pass = [&](std::uint64_t number) {
     const auto last = pool.status().passes + number;
