@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # The example python_images: its class has the documented parameters and yields what the pipeline in C++ yields.
+import base64
 import hashlib
 import http.server
 import io
@@ -342,6 +343,17 @@ def test_png_images_are_read_too(tmp_path):
         assert "built without libpng" in str(error)
         pytest.skip("built without libpng")
     assert (batch["image"][0] == picture).all() and batch["label"][0] == 7
+
+
+def test_webp_images_are_read_too(tmp_path):
+    picture = base64.b64decode("UklGRh4AAABXRUJQVlA4TBEAAAAvB8ABAAdQjyKXp/+BiOh/AAA=")  # 8 x 8 pixels of one colour, without loss
+    write_shard(tmp_path / "some.tar", [("0.webp", picture), ("0.cls", b"7")])
+    try:
+        batch = next(in_order(tmp_path / "some.tar", image="webp", size=8, resize=8, dtype="uint8", layout="NHWC"))
+    except feedline_images.PipelineError as error:
+        assert "built without libwebp" in str(error)
+        pytest.skip("built without libwebp")
+    assert (batch["image"][0] == np.broadcast_to([200, 30, 60], (8, 8, 3))).all() and batch["label"][0] == 7
 
 
 def test_notices_of_shards_arrive(jpegs, tmp_path):
