@@ -112,6 +112,11 @@ void add_batch(digest& all, const Batch& batch) {
   for (const std::uint64_t index : batch.indices()) all.add(index);
 }
 
+void print_bytes(const char* what, const fl::checkpoint& state) {
+  digest all(what);
+  for (const std::byte byte : state.to_bytes()) all.add(static_cast<std::uint64_t>(byte));
+}
+
 void print_batches(const std::string& lines, const std::string& saved) {
   const auto batches = fl::indexed_lines(lines) | fl::global_shuffle() |
                        fl::map(make_example, fl::workers{3}) | fl::shuffle({.capacity = 20}) | fl::batch(8);
@@ -122,10 +127,7 @@ void print_batches(const std::string& lines, const std::string& saved) {
   }
   if (!std::ifstream(saved)) loader.checkpoint().save(saved);
   const fl::checkpoint state = fl::checkpoint::load(saved);
-  {
-    digest all("checkpoint");
-    for (const std::byte byte : state.to_bytes()) all.add(static_cast<std::uint64_t>(byte));
-  }
+  print_bytes("checkpoint", state);
   digest all("batches after resuming");
   auto resumed = batches.infinite({.resume = state});
   for (int i = 0; i < 20; ++i) add_batch(all, *resumed.next());
@@ -151,6 +153,11 @@ void print_all(const std::string& lines, const std::string& saved) {
   print("partition by text", fl::lines(lines) | fl::partition({80, 20}, 1));
   print("partition by number", numbers(1000) | fl::partition({80, 20}, 1));
   print_batches(lines, saved);
+
+  // Of other pipelines the position of a checkpoint depends on time. Here the last sample determines it.
+  auto loader = (numbers(1000) | fl::global_shuffle() | fl::batch(8)).infinite({.seed = 7});
+  for (int i = 0; i < 200; ++i) loader.next();
+  print_bytes("checkpoint by position", loader.checkpoint());
 }
 
 } // namespace
