@@ -28,6 +28,7 @@
 #include <feedline/source/mix.hpp>
 #include <feedline/source/push_source.hpp>
 #include <feedline/source/range.hpp>
+#include <feedline/source/read_files.hpp>
 #include <feedline/source/records.hpp>
 #include <feedline/source/tar.hpp>
 #include <feedline/source/with_replacement.hpp>

@@ -22,7 +22,7 @@ struct permutations {
 /// positions, different in each epoch, which needs no memory and no buffer. It must follow the source
 /// directly, or map, filter and tap.
 ///
-/// Takes:   sources with access to samples by position: from(vector), indexed_lines, records, files, tar_samples, or a
+/// Takes:   sources with access to samples by position: from(vector), indexed_lines, records, read_files, files, tar_samples, or a
 ///          custom source (see indexed_samples)
 /// Gives:   every sample, once per epoch
 /// Order:   random, the same for the same seed and epoch number, in finite mode too

@@ -130,7 +130,7 @@ struct interleave_part {
                   "feedline: interleave() must follow the source directly, or map, filter and tap");
     static_assert(file_source<Source>,
                   "feedline: this Source doesn't read one file after another, so there are "
-                  "none to interleave: interleave() takes lines, records and tar_samples");
+                  "none to interleave: interleave() takes lines, records, read_files and tar_samples");
     if constexpr (may_stand_here && file_source<Source>) {
       return with_source(interleaved_source<Source>(p.source(), at_once), p);
     } else {
@@ -146,7 +146,7 @@ struct interleave_part {
 /// Makes a source read several files at once, and yields one sample of each in turn. When a file ends, the
 /// next one replaces it. It must follow the source directly, or map, filter and tap.
 ///
-/// Takes:   lines, records and tar_samples; the number of files, at least one
+/// Takes:   lines, records, read_files and tar_samples; the number of files, at least one
 /// Gives:   every sample of the source, with the same index
 /// Order:   files are opened in the source's order; samples of a file keep their order
 /// Throws:  std::invalid_argument for no files; what the source throws for a file, in that file's turn: the

@@ -323,7 +323,7 @@ class source_run_checks {
 ///          thread
 /// Throws:  broken_promise, whose what() has a sentence for each broken promise; std::invalid_argument for a
 ///          source that yields more samples than options.most_items
-/// Example: `fl::testing::check_source([] { return matrix_rows("small.matrix"); })`
+/// Example: `fl::testing::check_source([] { return read_files("small.blk", checked_blocks{}); })`
 template <class Make, class Project = as_it_is>
 void check_source(Make make, const check_options& options = {}, Project project = {}) {
   using pipeline_type = decltype(feedline::detail::as_pipeline(make()));
