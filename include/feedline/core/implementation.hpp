@@ -21,7 +21,7 @@
 #include <feedline/core/permutation.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/plan/measure.hpp>
-#include <feedline/core/plan/place_share.hpp>
+#include <feedline/core/plan/rank_share.hpp>
 #include <feedline/core/plan/run_plan.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/processors.hpp>

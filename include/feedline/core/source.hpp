@@ -328,13 +328,13 @@ constexpr rank_division division_among(const rank& r, rank_division of_source) n
   return r.by_sample && of_source == rank_division::by_file ? rank_division::by_run : of_source;
 }
 
-struct place_share;
+struct rank_share;
 
 /// A source that knows this rank's share of the positions once an epoch has started and can return each sample from any
 /// thread: the position of the epoch's i-th sample, the sample and the index at a position, and the position of an index.
 template <class S>
 concept dealt_source = source<S> && requires(const S& s, std::uint64_t i) {
-  { s.share() } -> std::same_as<const place_share&>;
+  { s.share() } -> std::same_as<const rank_share&>;
   { s.place_of(i) } -> std::same_as<std::uint64_t>;
   { s.sample_at(i) } -> std::same_as<source_item_t<S>>;
   { s.index_at(i) } -> std::same_as<std::uint64_t>;

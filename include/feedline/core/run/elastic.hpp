@@ -8,7 +8,7 @@
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/options.hpp>
-#include <feedline/core/plan/place_share.hpp>
+#include <feedline/core/plan/rank_share.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/rank.hpp>
 #include <feedline/core/run/progress.hpp>
@@ -59,7 +59,7 @@ struct elastic_run {
                                            const std::optional<sample_id>& failed) const;
   std::uint64_t last_epoch() const noexcept;
   feedline::epoch epoch_of(std::uint64_t number, std::uint32_t rank) const;
-  place_share share_of(std::uint64_t epoch, std::uint32_t rank) const;
+  rank_share share_of(std::uint64_t epoch, std::uint32_t rank) const;
   std::uint64_t items_of(std::uint64_t samples, bool drains = true) const;
   bool counts_items() const noexcept;
 };
@@ -106,7 +106,7 @@ FEEDLINE_INLINE elastic_place elastic_run::place_behind(const sample_id& last,
     std::uint64_t next = *position + r.world_size;
     bool all_ended = ended;
     if (may_differ) {
-      const place_share mine = share_of(epoch, r.number);
+      const rank_share mine = share_of(epoch, r.number);
       const std::uint64_t taken = (next - mine.first) / mine.step;
       const bool has_ended = taken >= mine.size;
       const std::uint64_t items = items_of(taken, has_ended);
@@ -150,7 +150,7 @@ FEEDLINE_INLINE epoch elastic_run::epoch_of(std::uint64_t number, std::uint32_t 
   return e;
 }
 
-FEEDLINE_INLINE place_share elastic_run::share_of(std::uint64_t epoch, std::uint32_t rank) const {
+FEEDLINE_INLINE rank_share elastic_run::share_of(std::uint64_t epoch, std::uint32_t rank) const {
   const feedline::epoch e = epoch_of(epoch, rank);
   return {type.source.places(source, e), e};
 }

@@ -10,7 +10,7 @@
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/options.hpp>
-#include <feedline/core/plan/place_share.hpp>
+#include <feedline/core/plan/rank_share.hpp>
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/sample.hpp>
@@ -73,7 +73,7 @@ class source_reader {
   bool is_empty();
 
   /// The positions of this rank in the current epoch. Null: the source doesn't divide positions.
-  virtual const place_share* share() const noexcept = 0;
+  virtual const rank_share* share() const noexcept = 0;
 
   /// See left_out_in() and filters_in().
   virtual std::uint64_t left_out() const = 0;
@@ -161,7 +161,7 @@ class source_reader_of final : public source_reader {
                     }});
   }
 
-  const place_share* share() const noexcept override {
+  const rank_share* share() const noexcept override {
     if constexpr (splits_samples_by_rank<Source>) return &source().share();
     else return nullptr;
   }

@@ -17,7 +17,7 @@
 #include <feedline/core/options.hpp>
 #include <feedline/core/plan/facts.hpp>
 #include <feedline/core/plan/measure.hpp>
-#include <feedline/core/plan/place_share.hpp>
+#include <feedline/core/plan/rank_share.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/run/dealer.hpp>
 #include <feedline/core/run/elastic.hpp>
@@ -55,7 +55,7 @@ std::optional<std::uint64_t> samples_in_epoch(const void* source_object, const r
     return source.share().size;
   } else if constexpr (requires { std::uint64_t{described.size()}; } && !live_source<Source>) {
     if (division_among(options.rank, division_of<Source>()) == rank_division::by_run)
-      return place_share(described.size(), e).size;
+      return rank_share(described.size(), e).size;
     if (options.rank.is_alone()) return described.size();
   }
   return std::nullopt;

@@ -5,7 +5,7 @@
 
 #include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
-#include <feedline/core/plan/place_share.hpp>
+#include <feedline/core/plan/rank_share.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
@@ -58,7 +58,7 @@ class reordered_source {
     if constexpr (requires { samples_->size_of_first(e.extent); }) places = samples_->size_of_first(e.extent);
     else places = std::min(places, e.extent);
     order_.emplace(orders_(places, key(e.seed, e.number)));
-    share_ = place_share(order_->size(), e);
+    share_ = rank_share(order_->size(), e);
     reached_ = announced_ = 0;
     again_.reset();
     pace_ = {};
@@ -101,7 +101,7 @@ class reordered_source {
   }
 
   /// The positions of this rank in this epoch.
-  const place_share& share() const noexcept { return share_; }
+  const rank_share& share() const noexcept { return share_; }
 
   /// The position of sample number i of this rank's epoch.
   std::uint64_t place_of(std::uint64_t i) const { return (*order_)[share_.place_of(i)]; }
@@ -196,7 +196,7 @@ class reordered_source {
   shared_lazy<samples> index_;
   std::optional<samples> samples_; // this run's handle of them
   std::optional<order> order_;
-  place_share share_;
+  rank_share share_;
   std::stop_token stop_;
   std::uint64_t reached_ = 0;   // how many samples of the epoch were yielded
   std::uint64_t announced_ = 0; // how many were announced, passed over or yielded

@@ -9,10 +9,10 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 
 /// One rank's share: every step-th position of an epoch, from the epoch's `first` on. So the ranks together
 /// take consecutive parts of the order as their global batches, whatever the world size.
-struct place_share {
-  place_share() = default;
+struct rank_share {
+  rank_share() = default;
 
-  place_share(std::uint64_t all_places, const epoch& e);
+  rank_share(std::uint64_t all_places, const epoch& e);
 
   /// The position of number i of this rank's samples.
   std::uint64_t place_of(std::uint64_t i) const noexcept {
@@ -41,7 +41,7 @@ struct place_share {
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-FEEDLINE_INLINE place_share::place_share(std::uint64_t all_places, const epoch& e)
+FEEDLINE_INLINE rank_share::rank_share(std::uint64_t all_places, const epoch& e)
     : places(all_places), first(e.first), step(e.rank.world_size) {
   const std::uint64_t group =
       e.first >= e.rank.number ? e.first - e.rank.number : 0; // where all ranks continue
