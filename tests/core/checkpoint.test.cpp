@@ -530,7 +530,7 @@ TEST_CASE("Truncated or changed bytes are refused, wherever the change is") {
   CHECK(is_refused(longer));
   auto newer = bytes;
   newer[3] = std::byte{fl::checkpoint::version + 1};
-  CHECK(throws_saying<std::invalid_argument>("the checkpoint has version 5, this library reads version 4",
+  CHECK(throws_saying<std::invalid_argument>("the checkpoint has version 6, this library reads version 5",
                                              [&] { fl::checkpoint::from_bytes(newer); }));
   CHECK(throws_saying<std::invalid_argument>("no field \"bytes\"", [] { fl::checkpoint::from_json("{}"); }));
 }

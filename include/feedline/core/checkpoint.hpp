@@ -91,7 +91,7 @@ std::uint32_t checksum_of_bytes(std::span<const std::byte> bytes) noexcept;
 class checkpoint {
  public:
   /// The version that from_bytes() reads.
-  static constexpr unsigned version = 4;
+  static constexpr unsigned version = 5;
 
   /// For the library: use loader.checkpoint() or one of the functions below.
   explicit checkpoint(detail::checkpoint_state state) : state_(std::move(state)) {}
