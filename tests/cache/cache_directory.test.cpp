@@ -435,6 +435,8 @@ TEST_CASE("a full disk is reported once, and the run continues") {
 }
 
 #if !FEEDLINE_TEST_TSAN // which doesn't follow a fork of a process with threads
+namespace {
+
 /// Reports when it is called.
 struct telling {
   decode f;
@@ -449,6 +451,8 @@ struct telling {
     return f(n);
   }
 };
+
+} // namespace
 
 TEST_CASE("processes that are killed while they write leave complete results") {
   const watchdog guard("kill -9");

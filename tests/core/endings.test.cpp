@@ -22,9 +22,9 @@ using namespace feedline::test;
 
 namespace {
 
-items flattened(const std::vector<items>& batches) {
-  items all;
-  for (const items& b : batches) all.insert(all.end(), b.begin(), b.end());
+integers flattened(const std::vector<integers>& batches) {
+  integers all;
+  for (const integers& b : batches) all.insert(all.end(), b.begin(), b.end());
   return all;
 }
 
@@ -34,20 +34,20 @@ bool equal(const T& a, const T& b) {
   return a == b;
 }
 
-items sorted(items all) {
+integers sorted(integers all) {
   std::sort(all.begin(), all.end());
   return all;
 }
 
-items first_numbers(int count, std::uint32_t epoch = 0) {
-  items all(static_cast<std::size_t>(count));
+integers first_numbers(int count, std::uint32_t epoch = 0) {
+  integers all(static_cast<std::size_t>(count));
   std::iota(all.begin(), all.end(), static_cast<int>(epoch) * numbers::next_epoch);
   return all;
 }
 
 /// The output of a run until it ended, and how it ended.
 struct outcome {
-  std::vector<items> batches;
+  std::vector<integers> batches;
   std::optional<fl::failure> error;
   std::vector<fl::failure> failures;
 };
@@ -65,8 +65,8 @@ outcome run(const shape& shape, const setup& s) {
 }
 
 // Without an order, only the set of outputs can be compared, and not their division into batches.
-std::vector<items> comparable(const shape& shape, const outcome& o) {
-  return shape.order == order::none ? std::vector<items>{sorted(flattened(o.batches))} : o.batches;
+std::vector<integers> comparable(const shape& shape, const outcome& o) {
+  return shape.order == order::none ? std::vector<integers>{sorted(flattened(o.batches))} : o.batches;
 }
 
 constexpr std::size_t worker_counts[] = {1, 2, 8, 64};
@@ -86,15 +86,15 @@ void check_failed(const shape& shape, const outcome& o, int count, int bad, bool
     CHECK(o.error->origin == "number " + std::to_string(bad));
   }
 
-  const items out = flattened(o.batches);
+  const integers out = flattened(o.batches);
   if (shape.order == order::none) {
-    const items all = sorted(shape.of(first_numbers(count))), got = sorted(out);
+    const integers all = sorted(shape.of(first_numbers(count))), got = sorted(out);
     CHECK(std::includes(all.begin(), all.end(), got.begin(), got.end()));
     CHECK(std::find(out.begin(), out.end(), bad) == out.end());
     return;
   }
-  const std::vector<items> batches = run(shape, {.count = count}).batches;
-  const items whole = flattened(batches);
+  const std::vector<integers> batches = run(shape, {.count = count}).batches;
+  const integers whole = flattened(batches);
   const std::size_t batch_size = batches.empty() ? 1 : batches[0].size();
   const bool is_behind_buffer = shape.order == order::shuffled_before_work && !by_source;
   const std::size_t before =
@@ -116,11 +116,11 @@ TEST_CASE("close: every sample arrives exactly once per epoch, whatever the work
       const int count = count_for(workers);
       CAPTURE(shape.name, workers);
       const outcome expected = run(shape, {.count = count, .workers = 1, .epochs = 2});
-      items epochs[2] = {shape.of(first_numbers(count)), shape.of(first_numbers(count, 1))};
-      const items out = flattened(expected.batches);
+      integers epochs[2] = {shape.of(first_numbers(count)), shape.of(first_numbers(count, 1))};
+      const integers out = flattened(expected.batches);
       REQUIRE(out.size() == epochs[0].size() + epochs[1].size());
       const auto middle = out.begin() + static_cast<std::ptrdiff_t>(epochs[0].size());
-      items came[2] = {{out.begin(), middle}, {middle, out.end()}};
+      integers came[2] = {{out.begin(), middle}, {middle, out.end()}};
       for (const int e : {0, 1}) {
         if (shape.order != order::kept) epochs[e] = sorted(epochs[e]), came[e] = sorted(came[e]);
         CHECK(equal(came[e], epochs[e]));
@@ -160,7 +160,7 @@ TEST_CASE("An infinite run yields the same with any number of workers, without a
   const auto beginning = [](const shape& shape, std::size_t workers, std::size_t capacity) {
     const auto loader =
         shape.start({.count = 100, .workers = workers, .queue_capacity = capacity, .epochs = 0});
-    items all;
+    integers all;
     while (all.size() < 700) {
       const auto batch = loader->next();
       all.insert(all.end(), batch.value().begin(), batch.value().end());
@@ -170,10 +170,10 @@ TEST_CASE("An infinite run yields the same with any number of workers, without a
   for (const shape& shape : all_shapes()) {
     if (shape.of({1}).empty()) continue; // never yields anything
     CAPTURE(shape.name);
-    const items expected = beginning(shape, 1, 0);
+    const integers expected = beginning(shape, 1, 0);
     for (const std::size_t workers : {2u, 8u})
       for (const std::size_t capacity : capacities) {
-        const items all = beginning(shape, workers, capacity);
+        const integers all = beginning(shape, workers, capacity);
         const auto epoch = static_cast<std::ptrdiff_t>(shape.of(first_numbers(100)).size());
         if (shape.order == order::none)
           CHECK(equal(sorted({all.begin(), all.begin() + epoch}),
@@ -237,10 +237,10 @@ TEST_CASE("skip: failed samples are left out and recorded in the stream's order,
           const outcome o = run(shape, s);
           CHECK_FALSE(o.error);
 
-          items rest;
+          integers rest;
           for (const int n : first_numbers(count))
             if (std::find(bad.begin(), bad.end(), n) == bad.end()) rest.push_back(n);
-          const items out = flattened(o.batches);
+          const integers out = flattened(o.batches);
           const bool kept = shape.order == order::kept;
           CHECK(equal(kept ? out : sorted(out), kept ? shape.of(rest) : sorted(shape.of(rest))));
 

@@ -29,8 +29,8 @@
 
 #include <feedline/feedline.hpp>
 
-#include "../../examples/own_stage/packer.hpp"
-#include "../../examples/own_stage/reservoir.hpp"
+#include "../examples/own_stage/packer.hpp"
+#include "../examples/own_stage/reservoir.hpp"
 #include "support/asleep.hpp"
 #include "support/catch.hpp"
 #include "support/leave_and_resume.hpp"

@@ -15,10 +15,10 @@
 
 #include <feedline/core/random.hpp>
 
-#include "../../examples/chess_training/blunders.hpp"
-#include "../../examples/chess_training/chunk.hpp"
-#include "../../examples/chess_training/synthetic_games.hpp"
-#include "../../examples/chess_training/tensors.hpp"
+#include "../examples/chess_training/blunders.hpp"
+#include "../examples/chess_training/chunk.hpp"
+#include "../examples/chess_training/synthetic_games.hpp"
+#include "../examples/chess_training/tensors.hpp"
 #include "support/catch.hpp"
 
 namespace {

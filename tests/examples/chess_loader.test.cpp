@@ -19,10 +19,10 @@
 #include <utility>
 #include <vector>
 
-#include "../../examples/chess_training/blunders.hpp"
-#include "../../examples/chess_training/loader.hpp"
-#include "../../examples/chess_training/model.hpp"
-#include "../../examples/chess_training/synthetic_games.hpp"
+#include "../examples/chess_training/blunders.hpp"
+#include "../examples/chess_training/loader.hpp"
+#include "../examples/chess_training/model.hpp"
+#include "../examples/chess_training/synthetic_games.hpp"
 #include "support/catch.hpp"
 #include "support/tar_writer.hpp"
 #include "support/temporary_folder.hpp"

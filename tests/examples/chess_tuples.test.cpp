@@ -2,7 +2,7 @@
 // The program chess_tuples as its users see it.
 #include <string>
 
-#include "../../examples/chess_training/synthetic_games.hpp"
+#include "../examples/chess_training/synthetic_games.hpp"
 #include "support/catch.hpp"
 #include "support/program_outcome.hpp"
 #include "support/temporary_folder.hpp"

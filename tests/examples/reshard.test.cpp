@@ -27,7 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../examples/reshard/tar_writer.hpp"
+#include "../examples/reshard/tar_writer.hpp"
 #include "support/catch.hpp"
 #include "support/jpeg_writer.hpp"
 #include "support/program_outcome.hpp"

@@ -69,16 +69,16 @@ inline arrow_part struct_part(std::string name, std::vector<arrow_part> children
 
 template <class T>
 std::string raw_bytes(const std::vector<T>& numbers) {
-  std::string bytes(numbers.size() * sizeof(T), '\0');
-  if (!numbers.empty()) std::memcpy(bytes.data(), numbers.data(), bytes.size());
-  return bytes;
+  std::string all(numbers.size() * sizeof(T), '\0');
+  if (!numbers.empty()) std::memcpy(all.data(), numbers.data(), all.size());
+  return all;
 }
 
 inline std::string bits_of(const std::vector<bool>& bits) {
-  std::string bytes((bits.size() + 7) / 8, '\0');
+  std::string all((bits.size() + 7) / 8, '\0');
   for (std::size_t i = 0; i < bits.size(); ++i)
-    if (bits[i]) bytes[i / 8] = static_cast<char>(bytes[i / 8] | 1 << i % 8);
-  return bytes;
+    if (bits[i]) all[i / 8] = static_cast<char>(all[i / 8] | 1 << i % 8);
+  return all;
 }
 
 /// The node and the bitmap of valid values.
@@ -126,13 +126,13 @@ template <class Offset = std::int32_t>
 arrow_data text_data(const std::vector<std::optional<std::string>>& values) {
   arrow_data data = data_of_optionals(values);
   std::vector<Offset> offsets{0};
-  std::string bytes;
+  std::string all;
   for (const auto& v : values) {
-    bytes += v.value_or("");
-    offsets.push_back(static_cast<Offset>(bytes.size()));
+    all += v.value_or("");
+    offsets.push_back(static_cast<Offset>(all.size()));
   }
   data.buffers.push_back(raw_bytes(offsets));
-  data.buffers.push_back(std::move(bytes));
+  data.buffers.push_back(std::move(all));
   return data;
 }
 
@@ -206,8 +206,8 @@ class arrow_writer {
   }
 
   /// Adds extra bytes after the metadata of all further messages, so that bodies aren't aligned to 8 bytes.
-  arrow_writer& shift(std::size_t bytes) {
-    shift_ = bytes;
+  arrow_writer& shift(std::size_t by) {
+    shift_ = by;
     return *this;
   }
 
@@ -293,9 +293,9 @@ class arrow_writer {
 
   std::string finish(flatbuffers::uoffset_t table) {
     builder_.Finish(flatbuffers::Offset<void>(table));
-    std::string bytes(reinterpret_cast<const char*>(builder_.GetBufferPointer()), builder_.GetSize());
+    std::string all(reinterpret_cast<const char*>(builder_.GetBufferPointer()), builder_.GetSize());
     builder_.Clear();
-    return bytes;
+    return all;
   }
 
   flatbuffers::uoffset_t type(const arrow_part& part) {
@@ -374,12 +374,12 @@ class arrow_writer {
     std::vector<pair_of_words> nodes, buffers;
     for (const auto& [length, nulls] : data.nodes) nodes.push_back({length, nulls});
     for (const std::string& buffer : data.buffers) {
-      const std::string bytes = with_ && !buffer.empty() ? with_(buffer) : buffer;
-      const std::size_t same = shares_ ? body.find(bytes) : std::string::npos;
-      buffers.push_back(
-          {static_cast<std::int64_t>(std::min(same, body.size())), static_cast<std::int64_t>(bytes.size())});
+      const std::string content = with_ && !buffer.empty() ? with_(buffer) : buffer;
+      const std::size_t same = shares_ ? body.find(content) : std::string::npos;
+      buffers.push_back({static_cast<std::int64_t>(std::min(same, body.size())),
+                         static_cast<std::int64_t>(content.size())});
       if (same != std::string::npos) continue;
-      body += bytes;
+      body += content;
       body.resize((body.size() + 7) / 8 * 8, '\0');
     }
     const auto node_list = builder_.CreateVectorOfStructs(nodes.data(), nodes.size());

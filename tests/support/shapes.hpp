@@ -34,23 +34,23 @@ struct setup {
   std::function<void(int)> before_work{}; ///< the workers call it with each number
 };
 
-using items = std::vector<int>; ///< one item, or a batch of them
+using integers = std::vector<int>; ///< one item, or a batch of them
 
 /// A type-erased loader.
 class any_loader {
  public:
   virtual ~any_loader() = default;
-  virtual std::optional<items> next() = 0;
+  virtual std::optional<integers> next() = 0;
   virtual void stop() = 0;
   virtual bool stopped() const = 0;
   virtual const std::vector<failure>& failures() const = 0;
   virtual feedline::metrics metrics() = 0;
 };
 
-inline items flat(int value) { return {value}; }
+inline integers flat(int value) { return {value}; }
 
 template <class Mode>
-items flat(const batch_of<int, Mode>& b) {
+integers flat(const batch_of<int, Mode>& b) {
   return {b.values().begin(), b.values().end()};
 }
 
@@ -59,7 +59,7 @@ class held_loader final : public any_loader {
  public:
   explicit held_loader(Loader loader) : loader_(std::move(loader)) {}
 
-  std::optional<items> next() override {
+  std::optional<integers> next() override {
     auto item = loader_.next();
     if (!item) return std::nullopt;
     return flat(*item);
@@ -88,12 +88,12 @@ enum class order {
 struct shape {
   std::string name;
   feedline::test::order order;
-  items (*of_one)(int); ///< the items that one number becomes
+  integers (*of_one)(int); ///< the items that one number becomes
   std::unique_ptr<any_loader> (*start)(const setup&);
 
   /// The items of these numbers, if the order is kept.
-  items of(const items& all) const {
-    items out;
+  integers of(const integers& all) const {
+    integers out;
     for (const int n : all)
       for (const int v : of_one(n)) out.push_back(v);
     return out;
@@ -133,21 +133,21 @@ std::unique_ptr<any_loader> start_shape(const setup& s) {
 }
 
 template <class Make>
-shape make_shape(std::string name, order o, items (*of_one)(int), Make) {
+shape make_shape(std::string name, order o, integers (*of_one)(int), Make) {
   return {std::move(name), o, of_one, &start_shape<Make>};
 }
 
-inline items itself(int n) { return {n}; }
+inline integers itself(int n) { return {n}; }
 
 struct same {
   int operator()(int n) const { return n; }
 };
 
-inline items twice(int n) { return {n, -n}; }
+inline integers twice(int n) { return {n, -n}; }
 
-inline items odd_twice(int n) { return n % 2 == 0 ? items{} : items{n, -n}; }
+inline integers odd_twice(int n) { return n % 2 == 0 ? integers{} : integers{n, -n}; }
 
-inline items nothing(int) { return {}; }
+inline integers nothing(int) { return {}; }
 
 inline bool odd(int n) { return n % 2 != 0; }
 
