@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Writes the types and texts of a module that pybind11 has made into a .pyi file, for editors and type checkers.
+"""Writes the types and texts of a module that pybind11 has made into a .pyi file, for editors and type checkers. A module with
+submodules gets a folder, OUT, with a file for each.
 
 Usage: feedline_stubs.py MODULE.so OUT.pyi
 """
 import ast
 import importlib.util
 import inspect
+import os
 import re
 import sys
 import textwrap
@@ -81,7 +83,8 @@ def stubs(module):
     name = module.__name__
     written = "".join(
         "\n\n" + class_of(key, value, name) if inspect.isclass(value) else "\n\n" + attribute(key, value, name, "")
-        for key, value in vars(module).items() if not key.startswith("_") and not inspect.ismodule(value))
+        for key, value in vars(module).items()
+        if (not key.startswith("_") or key == "__version__") and not inspect.ismodule(value))
     needed = [t for t in ("Any", "Callable", "Dict", "Iterable", "Iterator", "List", "Optional", "Sequence", "Set", "Tuple", "Union",
                           "overload") if re.search(rf"\b{t}\b", written)]
     imports = f"from typing import {', '.join(needed)}\n" if needed else ""
@@ -97,9 +100,20 @@ def main():
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    parts = {key: value for key, value in vars(module).items() if inspect.ismodule(value)}
+    folder = out[:-len(".pyi")]
+    if parts:
+        os.makedirs(folder, exist_ok=True)
+        out = folder + "/__init__.pyi"
+    write(out, module)
+    for key, part in parts.items():
+        write(f"{folder}/{key}.pyi", part)
+
+
+def write(path, module):
     written = stubs(module)
     ast.parse(written)
-    with open(out, "w", encoding="utf-8") as file:
+    with open(path, "w", encoding="utf-8") as file:
         file.write(written)
 
 

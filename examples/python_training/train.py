@@ -9,7 +9,7 @@ them: images per second, processor time, memory, time to the first batch, and ti
 
 Memory is measured in runs of its own (--memory): looking at it slows the loader, above all one with several processes.
 
-feedline is the module of the example python_images. PyTorch's loader decodes with Pillow and augments with torchvision, in
+feedline is the package of the example python. PyTorch's loader decodes with Pillow and augments with torchvision, in
 worker processes. Both read the same members, NAME.jpg and NAME.cls, crop at random (RandomResizedCrop), flip and normalize.
 """
 import argparse
@@ -48,9 +48,9 @@ class Stream(IterableDataset):
 
 
 def feedline_loader(options):
-    import feedline_images
+    import feedline.images
 
-    return feedline_images.Loader(options.shards, seed=options.seed, batch_size=options.batch, n_workers=options.workers,
+    return feedline.images.Loader(options.shards, seed=options.seed, batch_size=options.batch, n_workers=options.workers,
                                   size=options.size, shuffle_buffer_size=options.shuffle)
 
 
@@ -116,7 +116,7 @@ def pytorch_batches(options):
 
 LOADERS = {"feedline": feedline_batches, "feedline in DataLoader": stream_batches, "PyTorch": pytorch_batches}
 # Imported before anything is measured.
-MODULES = {"feedline": ["feedline_images"], "feedline in DataLoader": ["feedline_images"],
+MODULES = {"feedline": ["feedline.images"], "feedline in DataLoader": ["feedline.images"],
            "PyTorch": ["PIL.Image", "torchvision.transforms"]}
 
 

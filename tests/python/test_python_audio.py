@@ -9,7 +9,7 @@ import wave
 import numpy as np
 import pytest
 
-import feedline_audio
+import feedline.audio
 from support import check_same, indices, parameters_of, resident_bytes, take
 
 LABELS = [3, 1, 4, None, 5, 9, 2, 6, -1, 5]
@@ -53,7 +53,7 @@ ALL = [*range(7), *(1 << 40 | row for row in range(3))]  # the indices of the cl
 def small(files, **options):
     options = dict(dict(batch_size=4, shuffle_buffer_size=6, shuffle_min_size=3, sample_rate=8000, clip_seconds=0.5, n_mels=16,
                         n_fft=256, hop_length=80, n_workers=3, raw_channel_size=5), **options)
-    return feedline_audio.Loader(files, **options)
+    return feedline.audio.Loader(files, **options)
 
 
 def evaluation(files, **options):
@@ -61,7 +61,7 @@ def evaluation(files, **options):
 
 
 def test_the_parameters_have_these_names_and_defaults():
-    names, keywords = parameters_of(feedline_audio.Loader)
+    names, keywords = parameters_of(feedline.audio.Loader)
     assert names == ["arrow_files", "seed=0", "batch_size=64", "shuffle_buffer_size=10000", "shuffle_min_size=8000",
                      "sample_rate=32000", "clip_seconds=5.0", "n_mels=128", "n_fft=1024", "hop_length=320", "n_workers=8",
                      "raw_channel_size=256", "infinite=True", "augment=True"]
@@ -71,7 +71,7 @@ def test_the_parameters_have_these_names_and_defaults():
 
 
 def test_the_parameters_are_taken_by_position(clips):
-    loader = feedline_audio.Loader(clips, 0, 4, 6, 3, 8000, 0.5, 16, 256, 80, 3, 5, False, False)
+    loader = feedline.audio.Loader(clips, 0, 4, 6, 3, 8000, 0.5, 16, 256, 80, 3, 5, False, False)
     check_same(list(loader), list(evaluation(clips)))
 
 
@@ -87,7 +87,7 @@ def test_a_batch_is_a_dict_of_arrays(clips):
 
 
 def test_the_default_sizes_give_128_mels_and_501_frames(clips):
-    loader = feedline_audio.Loader(clips, batch_size=2, shuffle_buffer_size=1, shuffle_min_size=1)
+    loader = feedline.audio.Loader(clips, batch_size=2, shuffle_buffer_size=1, shuffle_min_size=1)
     assert next(loader)["spectrogram"].shape == (2, 128, 501)
 
 
@@ -116,14 +116,14 @@ def test_other_wrong_values_are_value_errors(clips, options, words):
 
 def test_files_that_are_missing(clips, tmp_path):
     with pytest.raises(ValueError, match="^arrow_files is empty"):
-        feedline_audio.Loader([])
+        feedline.audio.Loader([])
     with pytest.raises(ValueError, match="0.arrow` is listed twice"):
         small([clips[0], clips[0]])
     with pytest.raises(RuntimeError, match=r"no file matches .*none-\*.arrow"):
         small(tmp_path / "none-*.arrow")
     with pytest.raises(TypeError, match="arrow_files"):
         small(7)
-    with pytest.raises(feedline_audio.PipelineError, match="none.arrow: No such file"):
+    with pytest.raises(feedline.audio.PipelineError, match="none.arrow: No such file"):
         next(small([tmp_path / "none.arrow"]))
 
 
@@ -152,9 +152,9 @@ def test_evaluation_needs_no_minimum_in_the_shuffle_buffer(clips):
     small_sizes = dict(sample_rate=8000, clip_seconds=0.5, n_mels=16, n_fft=256, hop_length=80, infinite=False, augment=False)
     for options in (dict(shuffle_buffer_size=1000, shuffle_min_size=0, n_workers=4), dict(shuffle_buffer_size=1000), dict(),
                     dict(shuffle_buffer_size=10, shuffle_min_size=None)):
-        assert sorted(indices(list(feedline_audio.Loader(clips, **small_sizes, **options)))) == ALL
+        assert sorted(indices(list(feedline.audio.Loader(clips, **small_sizes, **options)))) == ALL
     with pytest.raises(ValueError, match="shuffle_min_size 8000 is above shuffle_buffer_size 1000"):
-        feedline_audio.Loader(clips, shuffle_buffer_size=1000, shuffle_min_size=8000)
+        feedline.audio.Loader(clips, shuffle_buffer_size=1000, shuffle_min_size=8000)
 
 def test_training_goes_on_for_ever_and_augments_each_epoch_anew(clips):
     seen = {}
@@ -232,21 +232,21 @@ def test_a_bad_clip_is_an_error_that_names_it_or_is_skipped(sounds, tmp_path):
     none.write_bytes(b"")
     file = write_rows(tmp_path / "some.arrow", [(0, sounds[0]), (1, bad), (2, sounds[2]), (3, none), (4, sounds[4])])
     options = dict(shuffle_buffer_size=1, shuffle_min_size=1)
-    with pytest.raises(feedline_audio.PipelineError, match=r"`spectrogram` .*some.arrow: row 1") as error:
+    with pytest.raises(feedline.audio.PipelineError, match=r"`spectrogram` .*some.arrow: row 1") as error:
         list(evaluation(file, **options))
     assert error.value.sample == 1 and error.value.origin.endswith("some.arrow: row 1")
     told = []
     loader = evaluation(file, on_error="skip", on_failure=told.append, **options)
     assert indices(list(loader)) == [0, 2, 4]
     assert [f["sample"] for f in loader.failures()] == [f["sample"] for f in told] == [1, 3]
-    with pytest.raises(feedline_audio.PipelineError, match="row 3"):
+    with pytest.raises(feedline.audio.PipelineError, match="row 3"):
         list(evaluation(file, on_error="skip", failure_limit=1, **options))
 
 
 def test_a_bad_file_is_an_error_that_names_it_or_is_skipped(clips, tmp_path):
     text = tmp_path / "text.arrow"
     text.write_text("no Arrow file")
-    with pytest.raises(feedline_audio.PipelineError, match="text.arrow"):
+    with pytest.raises(feedline.audio.PipelineError, match="text.arrow"):
         list(evaluation([text, clips[0]]))
     assert sorted(indices(list(evaluation([text, clips[0]], on_error="skip")))) == [1 << 40 | row for row in range(7)]
 

@@ -17,8 +17,8 @@ import time
 import numpy as np
 import pytest
 
-import _feedline_chess as native
-from feedline_chess import (Batch, BatchWithValues, ChunkSourceLoader, ChunkUnpacker, DataLoader, DataLoaderConfig,
+from feedline._native import chess as native
+from feedline.chess import (Batch, BatchWithValues, ChunkSourceLoader, ChunkUnpacker, DataLoader, DataLoaderConfig,
                             FilePathProvider, PipelineError, ShufflingChunkPool, ShufflingFrameSampler, TensorGenerator)
 
 RECORD = np.dtype([
@@ -437,7 +437,7 @@ def test_games_that_are_not_found_are_an_error(tmp_path):
         next(DataLoader(config(tmp_path / "nowhere", window=3)))
 
 
-def test_a_damaged_archive_is_a_notice_and_its_good_members_are_read(games, tmp_path, capsys):
+def test_a_damaged_archive_is_a_notice_and_its_good_members_are_read(games, tmp_path, caplog):
     with tarfile.open(tmp_path / "cut.tar", "w") as archive:
         for name in ("0.gz", "1.gz"):
             archive.add(games / name, name)
@@ -449,7 +449,7 @@ def test_a_damaged_archive_is_a_notice_and_its_good_members_are_read(games, tmp_
     assert len(said) == 1 and "cut.tar" in said[0]
     assert len(rows(loader)) == 10
     DataLoader(config(tmp_path / "cut.tar"))
-    assert "cut.tar" in capsys.readouterr().err
+    assert "cut.tar" in caplog.text
 
 
 # ---- endings
@@ -509,7 +509,7 @@ def test_a_wait_for_games_can_be_ended(end, tmp_path):
 
 
 def run_python(code, *arguments):
-    imports = "import os, signal, sys, threading\nfrom feedline_chess import *\n"
+    imports = "import os, signal, sys, threading\nfrom feedline.chess import *\n"
     return subprocess.run([sys.executable, "-c", imports + code, *map(str, arguments)], capture_output=True, text=True,
                           timeout=120)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The example python_images: its class has the documented parameters and yields what the pipeline in C++ yields.
+# feedline.images: its class has the documented parameters and yields what the pipeline in C++ yields.
 import base64
 import hashlib
 import http.server
@@ -18,10 +18,11 @@ import zlib
 import numpy as np
 import pytest
 
-import feedline_images
+import feedline.images
 from support import check_same, indices, parameters_of, resident_bytes, take
 
 COUNT = 10
+PACKAGE = pathlib.Path(feedline.__file__).parents[1]
 ALL = [*range(7), *(1 << 40 | row for row in range(3))]  # the indices of the samples
 
 
@@ -59,7 +60,7 @@ def shards(jpegs, tmp_path_factory):
 
 def small(shards, **options):
     options = dict(dict(batch_size=4, shuffle_buffer_size=6, shuffle_min_size=3, n_workers=3, size=24), **options)
-    return feedline_images.Loader(shards, **options)
+    return feedline.images.Loader(shards, **options)
 
 
 def evaluation(shards, **options):
@@ -75,7 +76,7 @@ def pixels(batches):
 
 
 def test_the_parameters_have_these_names_and_defaults():
-    names, keywords = parameters_of(feedline_images.Loader)
+    names, keywords = parameters_of(feedline.images.Loader)
     assert names == ["shards", "seed=0", "batch_size=64", "shuffle_buffer_size=10000", "shuffle_min_size=1", "n_workers=8",
                      "size=224", "crop='random'", "scale=[0.08, 1.0]", "ratio=[0.75, 1.3333333333333333]", "resize=None",
                      "flip=None", "mean=None", "std=None", "dtype='float32'", "layout='NCHW'", "image='jpg'", "label='cls'",
@@ -163,12 +164,12 @@ def test_other_wrong_values_are_value_errors(shards, options, words):
 
 def test_shards_that_are_missing(shards, tmp_path):
     with pytest.raises(ValueError, match="^shards is empty"):
-        feedline_images.Loader([])
+        feedline.images.Loader([])
     with pytest.raises(ValueError, match="listed twice"):
         small([shards[0], shards[0]])
     with pytest.raises(RuntimeError, match=r"no file matches .*none-\*.tar"):
         small(tmp_path / "none-*.tar")
-    with pytest.raises(feedline_images.PipelineError, match="none.tar: No such file"):
+    with pytest.raises(feedline.images.PipelineError, match="none.tar: No such file"):
         next(small([tmp_path / "none.tar"]))
     with pytest.raises(TypeError, match="shards"):
         small(7)
@@ -242,7 +243,7 @@ def test_names_and_labels_may_have_any_bytes(tmp_path):
     for before in range(4):  # a character of four bytes around the end of what is shown
         label = (36 + before) * "a" + 9 * "\U0001f642"
         shard = write_shard(tmp_path / f"{before}.tar", [("0.jpg", b""), ("0.cls", label.encode())])
-        with pytest.raises(feedline_images.PipelineError) as raised:
+        with pytest.raises(feedline.images.PipelineError) as raised:
             next(in_order(shard))
         assert str(raised.value).encode()
 
@@ -300,7 +301,7 @@ def test_a_bad_sample_is_an_error_that_names_it_or_is_skipped(jpegs, tmp_path):
     members = [*sample(jpegs, 0), ("1.jpg", jpegs[1][:300]), ("1.cls", b"1"), *sample(jpegs, 2), ("3.jpg", jpegs[3]),
                ("3.cls", b"cat"), ("4.jpg", jpegs[4]), ("5.cls", b"5"), ("6.jpg", b""), ("6.cls", b"6"), *sample(jpegs, 7)]
     shard = write_shard(tmp_path / "some.tar", members)
-    with pytest.raises(feedline_images.PipelineError, match=r"`decode` .*some.tar: 1.jpg, .cls") as error:
+    with pytest.raises(feedline.images.PipelineError, match=r"`decode` .*some.tar: 1.jpg, .cls") as error:
         list(in_order(shard))
     assert error.value.sample == 1 and "some.tar: 1.jpg" in error.value.origin
     told = []
@@ -310,11 +311,11 @@ def test_a_bad_sample_is_an_error_that_names_it_or_is_skipped(jpegs, tmp_path):
     assert "the label in `cls` is `cat`, which isn't an integer" in told[1]["message"]
     assert "cls" in told[2]["message"] and "jpg" in told[3]["message"]
     assert loader.failures() == told
-    with pytest.raises(feedline_images.PipelineError, match="4.jpg"):
+    with pytest.raises(feedline.images.PipelineError, match="4.jpg"):
         list(in_order(shard, on_error="skip", failure_limit=2))
     cut = tmp_path / "cut.tar"
     cut.write_bytes(pathlib.Path(shard).read_bytes()[:700])
-    with pytest.raises(feedline_images.PipelineError, match="cut.tar.*cut off"):
+    with pytest.raises(feedline.images.PipelineError, match="cut.tar.*cut off"):
         list(in_order(cut))
 
 
@@ -339,7 +340,7 @@ def check_read(tmp_path, kind, file, picture):
     size = len(picture)
     try:
         batch = next(in_order(tmp_path / "some.tar", image=kind, size=size, resize=size, dtype="uint8", layout="NHWC"))
-    except feedline_images.PipelineError as error:
+    except feedline.images.PipelineError as error:
         assert f"built without lib{kind}" in str(error)
         pytest.skip(f"built without lib{kind}")
     assert (batch["image"][0] == picture).all() and batch["label"][0] == 7
@@ -362,17 +363,16 @@ def test_notices_of_shards_arrive(jpegs, tmp_path):
     list(in_order(shard, on_error="skip", on_notice=told.append))
     assert len(told) == 1 and "mixed.tar" in told[0]
     outcome = subprocess.run(
-        [sys.executable, "-c", "import sys, feedline_images\n"
+        [sys.executable, "-c", "import sys, feedline.images\n"
          "def refuse(sentence): raise ValueError('refused')\n"
-         "list(feedline_images.Loader(sys.argv[1], infinite=False, on_error='skip', on_notice=refuse))", shard],
-        env=dict(os.environ, PYTHONPATH=os.path.dirname(feedline_images.__file__)), capture_output=True, text=True, timeout=120)
+         "list(feedline.images.Loader(sys.argv[1], infinite=False, on_error='skip', on_notice=refuse))", shard],
+        env=dict(os.environ, PYTHONPATH=PACKAGE), capture_output=True, text=True, timeout=120)
     assert outcome.returncode == 0 and "refused" in outcome.stderr  # no thread of the run could raise it
 
 
 def test_the_stub_takes_what_the_loader_takes(tmp_path):
-    stub = tmp_path / "feedline_images.pyi"
-    subprocess.run([sys.executable, os.environ["FEEDLINE_STUBS"], feedline_images.__file__, str(stub)], check=True)
-    text = stub.read_text()
+    subprocess.run([sys.executable, os.environ["FEEDLINE_STUBS"], feedline._native.__file__, str(tmp_path / "_native.pyi")], check=True)
+    text = (tmp_path / "_native/images.pyi").read_text()
     assert "cache_dir: Optional[Union[str, os.PathLike[str]]] = None" in text
     assert "scale: Sequence[float] = [0.08, 1.0]" in text and "mean: Optional[Sequence[float]] = None" in text
 
@@ -443,7 +443,7 @@ def test_shards_on_a_web_server_and_in_s3(shards, server, tmp_path):
     check_same(take(small(server + "/{0..1}.tar", seed=3), 6), whole)
     check_same(take(small(["s3://bucket/0.tar", "s3://bucket/1.tar"], seed=3), 6), whole)
     assert {"/0.tar", "/1.tar", "/bucket/0.tar", "/bucket/1.tar"} == {path for path, _ in Server.requests}
-    with pytest.raises(feedline_images.PipelineError, match="none.tar.*404"):
+    with pytest.raises(feedline.images.PipelineError, match="none.tar.*404"):
         list(in_order(server + "/none.tar"))
 
 

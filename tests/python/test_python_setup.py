@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: MIT
-# The setup.py of the examples makes a wheel of what CMake builds. A script takes CMake's place, which would need a minute.
+# The setup.py of the package makes a wheel of what CMake builds, and an archive of sources that can be built anywhere. A script
+# takes CMake's place, which would need minutes.
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 
 import pytest
 
 pytest.importorskip("setuptools", minversion="61")
 pytest.importorskip("wheel")
-EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
-NAMES = {"python_audio": "feedline_audio", "python_images": "feedline_images"}
+LIBRARY = pathlib.Path(__file__).resolve().parents[2]
+MODULE = "_native" + sysconfig.get_config_var("EXT_SUFFIX")
 CMAKE = """#!/bin/sh
 echo "$@" >> "$LOG"
 [ -z "$FAILS" ] || exit 1
@@ -23,41 +25,63 @@ done
 """
 
 
-def build(example, tmp_path, **environment):
-    folder = tmp_path / "copied out"
-    shutil.copytree(EXAMPLES / example, folder)
-    (tmp_path / "bin").mkdir()
+def clone(tmp_path):
+    """The parts of the project that the package is built from; returns its folder."""
+    folder = tmp_path / "a clone"
+    for name in ("include/feedline/version.hpp", "cmake", "CMakeLists.txt", "LICENSE", "examples/python", "examples/chess_training"):
+        source, target = LIBRARY / name, folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
+        else:
+            shutil.copy(source, target)
+    return folder / "examples/python"
+
+
+def run_setup(folder, tmp_path, *command, **environment):
+    (tmp_path / "bin").mkdir(exist_ok=True)
     (tmp_path / "bin/cmake").write_text(CMAKE)
     (tmp_path / "bin/cmake").chmod(0o755)
-    suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    environment = dict(dict(os.environ, PATH=f"{tmp_path}/bin:{os.environ['PATH']}", LOG=str(tmp_path / "log"),
-                            MODULE=NAMES[example] + suffix), **environment)
-    return subprocess.run([sys.executable, "setup.py", "-q", "bdist_wheel", "-d", str(tmp_path / "wheels")], cwd=folder,
-                          env=environment, capture_output=True, text=True, timeout=120)
+    environment = dict(dict(os.environ, PATH=f"{tmp_path}/bin:{os.environ['PATH']}", LOG=str(tmp_path / "log"), MODULE=MODULE), **environment)
+    return subprocess.run([sys.executable, "setup.py", "-q", *command], cwd=folder, env=environment, capture_output=True, text=True,
+                          timeout=120)
 
 
-@pytest.mark.parametrize("example", NAMES)
-def test_a_wheel_has_the_module_that_cmake_built(example, tmp_path):
-    outcome = build(example, tmp_path, CMAKE_ARGS="-DFIRST=1 '-DSECOND=a b'")
+def names_in_wheel(tmp_path, folder, **environment):
+    outcome = run_setup(folder, tmp_path, "bdist_wheel", "-d", str(tmp_path / "wheels"), **environment)
     assert outcome.returncode == 0, outcome.stderr
     wheel, = (tmp_path / "wheels").iterdir()
     assert f"cp{sys.version_info[0]}{sys.version_info[1]}" in wheel.name and "any" not in wheel.name
-    names = zipfile.ZipFile(wheel).namelist()
-    assert [n for n in names if "dist-info" not in n] == [NAMES[example] + sysconfig.get_config_var("EXT_SUFFIX")]
+    return [n for n in zipfile.ZipFile(wheel).namelist() if "dist-info" not in n]
+
+
+def test_a_wheel_has_the_package_and_the_module_that_cmake_built(tmp_path):
+    names = names_in_wheel(tmp_path, clone(tmp_path), CMAKE_ARGS="-DFIRST=1 '-DSECOND=a b'")
+    assert {"feedline/" + n for n in ("__init__.py", "images.py", "images.pyi", "audio.py", "chess/loader.py", "py.typed", MODULE)} <= set(names)
+    assert all(n.startswith("feedline/") for n in names)
     configured, built = (tmp_path / "log").read_text().splitlines()
     assert f"-DPython_EXECUTABLE={sys.executable}" in configured and configured.endswith("-DFIRST=1 -DSECOND=a b")
     assert built.startswith("--build")
 
 
+def test_an_archive_of_sources_can_be_built_anywhere(tmp_path):
+    outcome = run_setup(clone(tmp_path), tmp_path, "sdist", "-d", str(tmp_path / "archives"))
+    assert outcome.returncode == 0, outcome.stderr
+    archive, = (tmp_path / "archives").iterdir()
+    with tarfile.open(archive) as sources:
+        sources.extractall(tmp_path / "elsewhere")
+    folder, = (tmp_path / "elsewhere").iterdir()
+    for name in ("source/include/feedline/version.hpp", "source/cmake/FeedlineComponent.cmake", "source/CMakeLists.txt",
+                 "chess_training/loader.hpp", "parts.hpp", "images.cpp", "CMakeLists.txt"):
+        assert (folder / name).exists(), name
+    assert f"feedline/{MODULE}" in names_in_wheel(tmp_path, folder)
+
+
 def test_a_failure_of_cmake_says_what_to_do(tmp_path):
-    outcome = build("python_audio", tmp_path, FAILS="1")
-    assert outcome.returncode != 0 and "CMAKE_PREFIX_PATH must name the folder where feedline is installed" in outcome.stderr
+    outcome = run_setup(clone(tmp_path), tmp_path, "bdist_wheel", FAILS="1")
+    assert outcome.returncode != 0 and "The package needs CMake 3.25" in outcome.stderr
 
 
 def test_a_module_for_another_python_is_an_error(tmp_path):
-    outcome = build("python_images", tmp_path, MODULE="feedline_images.other.so")
+    outcome = run_setup(clone(tmp_path), tmp_path, "bdist_wheel", MODULE="_native.other.so")
     assert outcome.returncode != 0 and "do CMAKE_ARGS name another Python?" in outcome.stderr
-
-
-def test_the_examples_share_one_setup():
-    assert len({setup.read_text() for setup in EXAMPLES.glob("python_*/setup.py")}) == 1

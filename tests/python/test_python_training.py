@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info  # noq
 import feedline_test_module as fl  # noqa: E402
 
 TRAIN = pathlib.Path(__file__).resolve().parents[2] / "examples/python_training/train.py"
-MODULES = os.environ.get("FEEDLINE_IMAGES", "")  # the folder of the module feedline_images
+MODULES = os.environ.get("FEEDLINE_PACKAGE", "")  # the folder of the package feedline
 
 
 class Stream(IterableDataset):
@@ -116,7 +116,7 @@ def shards(tmp_path_factory):
 
 def train(shards, *arguments):
     if not MODULES:
-        pytest.skip("the module feedline_images isn't built")
+        pytest.skip("the package feedline isn't built")
     return subprocess.run(
         [sys.executable, TRAIN, "--batch=4", "--size=32", "--classes=3", *arguments, shards],
         env=dict(os.environ, PYTHONPATH=MODULES), capture_output=True, text=True, timeout=200)

@@ -132,4 +132,8 @@ auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&
   return c;
 }
 
+/// Adds PipelineError to the module of a package, whose name its text has. All loaders of the module and of its submodules raise
+/// it. Without this call the first bind_loader() adds one.
+inline void add_error(pybind11::module_& m, const char* package) { detail::prepare(m, package); }
+
 } // namespace feedline::inline FEEDLINE_ABI::python

@@ -175,23 +175,34 @@ py::custom_type_setup collected() {
   });
 }
 
-/// What every module with loaders has, once.
-[[gnu::visibility("hidden")]] inline void prepare(py::module_& m) {
+/// The class of the failures of all loaders in this library of the system's; null before prepare(). Never destroyed.
+[[gnu::visibility("hidden")]] inline PyObject*& error_class() {
+  static PyObject* type = nullptr;
+  return type;
+}
+
+/// What every module with loaders has, once. Those of one library share what the first has. `package`: where users find it; null:
+/// in the module.
+[[gnu::visibility("hidden")]] inline void prepare(py::module_& m, const char* package = nullptr) {
   if (py::hasattr(m, "PipelineError")) return;
   check_interpreter();
-  static PyObject* error_type = nullptr; // never destroyed
+  if (error_class()) {
+    m.attr("PipelineError") = py::handle(error_class());
+    return;
+  }
   const py::dict members;
   members["__annotations__"] = members_of_failure();
-  error_type = PyErr_NewExceptionWithDoc(
-      (m.attr("__name__").cast<std::string>() + ".PipelineError").c_str(),
+  const std::string where = package ? std::string(package) : m.attr("__name__").cast<std::string>();
+  error_class() = PyErr_NewExceptionWithDoc(
+      (where + ".PipelineError").c_str(),
       "A sample failed, or a stage for one. `sample` is its index; `origin` names its file, member or line.",
       PyExc_RuntimeError, members.ptr());
-  m.attr("PipelineError") = py::handle(error_type);
+  m.attr("PipelineError") = py::handle(error_class());
   py::register_local_exception_translator([](std::exception_ptr thrown) {
     try {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const pipeline_error& error) {
-      raise(error_type, error);
+      raise(error_class(), error);
     } catch (const std::system_error& error) {
       if (error.code().category() != std::generic_category() &&
           error.code().category() != std::system_category())
@@ -234,6 +245,11 @@ callback<Argument> callback_of(python_options& options, const py::object& functi
     const py::object called = *shared;
     called(convert(argument));
   };
+}
+
+/// Python's logger for sentences that nobody else receives.
+inline py::object logger() {
+  return py::module_::import("logging").attr("getLogger")("feedline").attr("warning");
 }
 
 /// What a user's function returns, a source or a pipeline, with a type that has only the items.
@@ -303,8 +319,9 @@ inline void choose(chosen_run& to, const python::option::on_failure& o) {
 }
 
 inline void choose(chosen_run& to, python::option::on_notice& o) {
+  const py::object receiver = o.value.is_none() ? logger() : py::object(o.value);
   const auto function =
-      callback_of<std::string>(to.options, o.value, [](const std::string& s) { return text_of(s); });
+      callback_of<std::string>(to.options, receiver, [](const std::string& s) { return text_of(s); });
   to.options.run.on_notice = function;
   o.notify = [function](const std::string& sentence) {
     try {
@@ -396,7 +413,8 @@ inline constexpr const char* constructor_doc =
     "- on_error: \"fail\", or \"skip\" to leave out up to `failure_limit` samples that fail; on_failure "
     "receives "
     "each as a dict\n"
-    "- on_notice: receives a sentence about something unusual, which otherwise goes to stderr\n"
+    "- on_notice: receives a sentence about something unusual, which otherwise goes to the logger "
+    "`feedline`\n"
     "- memory_budget: the most bytes that the run may hold; 0: no limit\n"
     "- resume: what state_dict() returned, or the bytes of a checkpoint of a program in C++; "
     "allow_grown_data: also if data was appended since\n"
@@ -423,6 +441,28 @@ void check_names(const std::function<Made(Argument...)>&, const Extra&... extra)
   (check_name(extra, static_cast<const other_options<Argument...>*>(nullptr)), ...);
 }
 
+/// Lets a constructor name an option that it doesn't have, and the nearest one that it has: pybind11 lists all of them.
+inline void name_unknown_options(py::object& c, const py::list& known) {
+  const py::object construct = c.attr("__init__");
+  const auto check = [construct, known](const py::object& self, const py::args& arguments,
+                                        const py::kwargs& options) {
+    check_interpreter(); // a subinterpreter may have got the main one's module, and can't drop its exceptions
+    for (const auto& [option, value] : options) {
+      if (known.contains(option)) continue;
+      const py::list near = py::module_::import("difflib").attr("get_close_matches")(option, known, 1);
+      std::string text = py::type::of(self).attr("__name__").cast<std::string>() + "() has no option " +
+                         py::repr(option).cast<std::string>();
+      if (!near.empty()) text += ": did you mean " + near[0].cast<std::string>() + "?";
+      throw py::type_error(text);
+    }
+    construct(self, *arguments, **options);
+  };
+  py::options texts;
+  texts.disable_function_signatures(); // the first one's text has it
+  const auto doc = construct.attr("__doc__").cast<std::string>();
+  c.attr("__init__") = py::cpp_function(check, py::name("__init__"), py::is_method(c), doc.c_str());
+}
+
 template <class Class, class Holder, class Pipeline, class... Argument, class... Extra, class... Option>
 void define_constructor_with(const std::tuple<Option...>*, py::class_<Class, Holder>& c,
                              std::function<Pipeline(Argument...)> make, const Extra&... extra) {
@@ -430,7 +470,7 @@ void define_constructor_with(const std::tuple<Option...>*, py::class_<Class, Hol
       (std::size_t{0} + ... + std::is_base_of_v<py::arg, Extra>) == sizeof...(Argument);
   static_assert(has_names,
                 "feedline: bind_loader needs a pybind11::arg for each parameter of its function, in order");
-  if constexpr (has_names) // else pybind11 has a second message
+  if constexpr (has_names) { // else pybind11 has a second message
     c.def(py::init([make = std::move(make)](Argument... arguments, Option... options) {
             check_interpreter(); // a subinterpreter may have got the main one's module
             chosen_run chosen;
@@ -444,6 +484,14 @@ void define_constructor_with(const std::tuple<Option...>*, py::class_<Class, Hol
             return std::make_shared<Class>(std::move(pipeline), std::move(chosen.options));
           }),
           extra..., py::kw_only(), py::arg(Option::name) = Option().value..., constructor_doc);
+    py::list names;
+    const auto add = [&]<class E>(const E& e) {
+      if constexpr (std::is_base_of_v<py::arg, E>) names.append(e.name);
+    };
+    (add(extra), ...);
+    (names.append(Option::name), ...);
+    name_unknown_options(c, names);
+  }
 }
 
 /// Adds the constructor, which takes the arguments of `make`, then those options of a run that aren't among them.

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Batches of training tuples from chess games of Leela Chess Zero, as NumPy arrays:
 
-    from feedline_chess import DataLoader, DataLoaderConfig, FilePathProvider, TensorGenerator
+    from feedline.chess import DataLoader, DataLoaderConfig, FilePathProvider, TensorGenerator
 
     config = DataLoaderConfig(FilePathProvider("games/"), tensor_generator=TensorGenerator(batch=1024), seed=7)
     for planes, probabilities, winner, best_q, plies_left in DataLoader(config):
         step(torch.from_dlpack(planes), torch.from_dlpack(probabilities))
 """
-from _feedline_chess import PipelineError
+from .. import PipelineError
 
 from .config import (ChunkSourceLoader, ChunkUnpacker, DataLoaderConfig, FilePathProvider, ShufflingChunkPool,
                      ShufflingFrameSampler, TensorGenerator)

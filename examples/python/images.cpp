@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A Python class that reads TAR shards of JPEG, PNG or WebP images and yields batches of them:
 //
-//     for batch in feedline_images.Loader("train-{0000..0146}.tar", seed=7): step(batch["image"], batch["label"])
+//     for batch in feedline.images.Loader("train-{0000..0146}.tar", seed=7): step(batch["image"], batch["label"])
 //
 // load() makes a sample, pipeline_of() has the pipeline; below them are the names and defaults of its parameters.
 #include <algorithm>
@@ -28,6 +28,8 @@
 #ifdef WITH_REMOTE
 #include <feedline/remote.hpp>
 #endif
+
+#include "parts.hpp"
 
 namespace fl = feedline;
 namespace py = pybind11;
@@ -234,8 +236,7 @@ loader(const fl::file_patterns& shards, fl::python::option::seed, std::int64_t b
 
 } // namespace
 
-PYBIND11_MODULE(feedline_images, m) {
-  m.doc() = "Batches of images from TAR shards of JPEG, PNG or WebP files.";
+void add_images(pybind11::module_& m) {
   fl::python::bind_loader(
       m, "Loader", loader, py::arg("shards"), py::arg("seed") = 0, py::arg("batch_size") = 64,
       py::arg("shuffle_buffer_size") = 10'000, py::arg("shuffle_min_size") = 1, py::arg("n_workers") = 8,

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
 """The loader: a Python iterator over the batches of the pipeline."""
-import sys
+import logging
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
-import _feedline_chess as native
 from numpy import ndarray
 
+from .. import _part
 from .config import DataLoaderConfig
+
+_log = logging.getLogger("feedline")
+native = _part("chess", "libdeflate and zlib (on Debian libdeflate-dev and zlib1g-dev)")
 
 
 class Batch(NamedTuple):
@@ -60,18 +63,18 @@ class DataLoader:
             memory_budget=config.memory_budget, fields="tuple",
             failure_limit=native.no_failure_limit if config.failure_limit is None else config.failure_limit)
         games, pool = config.file_path_provider.games, config.shuffling_chunk_pool
+        tell = config.on_notice or _log.warning
         self._pool = None
         if pool.window is None:
             self._chunks = native.ChunkSources(games)
             for problem in self._chunks.problems:
-                sentence = f"left out: {problem}"
-                config.on_notice(sentence) if config.on_notice else print(sentence, file=sys.stderr)
+                tell(f"left out: {problem}")
             self._loader = native.Loader(self._chunks, options, resume=resume, **run)
         else:
             if resume is not None:
                 raise ValueError("resume: a run with shuffling_chunk_pool.window can't be resumed: keep DataLoader.anchor and "
                                  "pass it as shuffling_chunk_pool.anchor")
-            self._chunks = self._pool = native.LivePool(games[0], pool.window, config.on_notice)
+            self._chunks = self._pool = native.LivePool(games[0], pool.window, tell)
             if pool.anchor is not None:
                 self._pool.set_anchor(pool.anchor)
             self._loader = native.LiveLoader(self._pool, options, **run)

@@ -163,8 +163,8 @@ class DataLoaderConfig:
     on_error: "skip" leaves bad chunks out, "fail" raises PipelineError at the first one.
     failure_limit: with "skip", one more bad chunk ends the run; None: any number.
     on_failure: receives a dict for each chunk that is left out: stage, sample, epoch, origin and message.
-    on_notice: receives a sentence about something unusual, such as a damaged archive, from any thread; None: it goes to
-        stderr.
+    on_notice: receives a sentence about something unusual, such as a damaged archive, from any thread; None: it goes to the
+        logger `feedline`.
     memory_budget: the most bytes that the run may hold; 0: no limit.
     rank, world_size: this process and how many train together; None: what the launcher's environment says.
         More than one process needs infinite=True or a window: games have different lengths, so some would wait for others.

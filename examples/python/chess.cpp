@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the Python package feedline_chess needs of the pipeline in ../chess_training: its options, the two kinds of chunk pools,
-// and a loader for each. The package has the checks and the documentation.
+// What feedline.chess needs of the pipeline in ../chess_training: its options, the two kinds of chunk pools, and a loader for
+// each. The folder feedline/chess has the checks and the documentation.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,8 +13,9 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
-#include "../chess_training/blunders.hpp"
-#include "../chess_training/loader.hpp"
+#include "chess_training/blunders.hpp"
+#include "chess_training/loader.hpp"
+#include "parts.hpp"
 
 namespace fl = feedline;
 namespace py = pybind11;
@@ -36,7 +37,7 @@ void set_format(loader_options& o, const std::string& name) {
 
 } // namespace
 
-PYBIND11_MODULE(_feedline_chess, m) {
+void add_chess(py::module_& m) {
   using unlocked = py::call_guard<py::gil_scoped_release>;
 
   py::class_<loader_options>(m, "Options", py::module_local())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A Python class that reads clips from Arrow files and yields batches of mel spectrograms:
 //
-//     for batch in feedline_audio.Loader(["clips-*.arrow"], seed=7): step(batch["spectrogram"], batch["label"])
+//     for batch in feedline.audio.Loader(["clips-*.arrow"], seed=7): step(batch["spectrogram"], batch["label"])
 //
 // pipeline_of() has the pipeline; below it are the names and defaults of its parameters.
 #include <algorithm>
@@ -17,6 +17,8 @@
 #include <feedline/audio.hpp>
 #include <feedline/feedline.hpp>
 #include <feedline/python.hpp>
+
+#include "parts.hpp"
 
 namespace fl = feedline;
 namespace py = pybind11;
@@ -127,8 +129,7 @@ auto pipeline_of(const fl::file_patterns& arrow_files, fl::python::option::seed,
 
 } // namespace
 
-PYBIND11_MODULE(feedline_audio, m) {
-  m.doc() = "Batches of mel spectrograms from Arrow files.";
+void add_audio(pybind11::module_& m) {
   fl::python::bind_loader(
       m, "Loader", pipeline_of, py::arg("arrow_files"), py::arg("seed") = 0, py::arg("batch_size") = 64,
       py::arg("shuffle_buffer_size") = 10'000, py::arg_v("shuffle_min_size", py::none(), "8000"),
