@@ -7,10 +7,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <feedline/arrow.hpp>
@@ -77,28 +78,50 @@ class spectrogram_maker {
   bool augment_;
 };
 
-void require(bool met, const std::string& sentence) {
-  if (!met) throw std::invalid_argument(sentence); // Python's ValueError
-}
-
-std::size_t checked(const char* name, std::int64_t value, std::int64_t max, std::int64_t min = 1) {
-  require(value >= min && value <= max, std::string(name) + " must be from " + std::to_string(min) + " to " +
-                                            std::to_string(max) + ", not " + std::to_string(value));
-  return static_cast<std::size_t>(value);
-}
-
 constexpr std::size_t default_min_size = 8'000;
 
-auto pipeline_of(const fl::file_patterns& arrow_files, fl::python::option::seed, std::int64_t batch_size,
-                 std::int64_t shuffle_buffer_size, std::optional<std::int64_t> shuffle_min_size,
-                 std::int64_t sample_rate, double clip_seconds, std::int64_t n_mels, std::int64_t n_fft,
-                 std::int64_t hop_length, std::int64_t n_workers, std::int64_t raw_channel_size,
-                 fl::python::option::infinite, bool augment) {
+struct pipeline_options {
+  fl::shuffle_options shuffle;
+  std::size_t queued; // encoded clips that wait for a worker
+  std::size_t batch_size;
+  fl::shape shape; // of a spectrogram
+  std::size_t workers;
+};
+
+/// Encoded clips are views of the files, so a large shuffle buffer needs little memory. They are decoded after it.
+template <class Rows, class Make>
+fl::any_pipeline<fl::batch_of<example>> pipeline_of(const Rows& rows, const Make& make,
+                                                    const pipeline_options& o) {
+  return rows | fl::shuffle(o.shuffle) | fl::prefetch(o.queued) |
+         fl::batch_into<example>(o.batch_size, make, fl::shapes{{o.shape}}, fl::workers{o.workers},
+                                 fl::name{"spectrogram"});
+}
+
+/// Whether the rows of a file can be read only once, and so can't be counted.
+bool is_pipe(const std::string& name) {
+  std::error_code error;
+  const auto status = std::filesystem::status(name, error);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+}
+
+fl::any_pipeline<fl::batch_of<example>>
+loader(const fl::file_patterns& arrow_files, fl::python::option::seed, std::int64_t batch_size,
+       std::int64_t shuffle_buffer_size, std::optional<std::int64_t> shuffle_min_size,
+       std::int64_t sample_rate, double clip_seconds, std::int64_t n_mels, std::int64_t n_fft,
+       std::int64_t hop_length, std::int64_t n_workers, std::int64_t raw_channel_size,
+       fl::python::option::infinite, bool augment, std::optional<std::int64_t> num_workers,
+       std::optional<bool> is_shuffled, fl::python::option::on_notice on_notice, const std::string& audio,
+       const std::string& label) {
   require(!arrow_files.names().empty(), "arrow_files is empty: name at least one file or pattern");
-  const std::size_t buffer = checked("shuffle_buffer_size", shuffle_buffer_size, 100'000'000);
-  const fl::shuffle_options shuffle{
-      buffer, shuffle_min_size ? checked("shuffle_min_size", *shuffle_min_size, 100'000'000, 0)
-                               : std::min(default_min_size, buffer)};
+  const bool keeps_order = is_shuffled == false;
+  require(is_shuffled != true || (shuffle_buffer_size != 1 && shuffle_min_size != 0),
+          "shuffle is True, but a buffer of 1 and a minimum of 0 shuffle nothing");
+  const std::size_t buffer =
+      keeps_order ? 1 : checked("shuffle_buffer_size", shuffle_buffer_size, 100'000'000);
+  const fl::shuffle_options shuffle{buffer,
+                                    shuffle_min_size && !keeps_order
+                                        ? checked("shuffle_min_size", *shuffle_min_size, 100'000'000, 0)
+                                        : std::min(default_min_size, buffer)};
   require(shuffle.min_fill <= shuffle.capacity,
           "shuffle_min_size " + std::to_string(shuffle.min_fill) + " is above shuffle_buffer_size " +
               std::to_string(shuffle_buffer_size) + ": the shuffle buffer would never hold so many");
@@ -119,23 +142,32 @@ auto pipeline_of(const fl::file_patterns& arrow_files, fl::python::option::seed,
 
   const auto make = fl::per_worker(
       [spectrogram, length, augment] { return spectrogram_maker(spectrogram, length, augment); });
-  // Encoded clips are views of the files, so a large shuffle buffer needs little memory. They are decoded after it.
-  return fl::arrow_rows<clip>(arrow_files, {"audio", "label"}) | fl::shuffle(shuffle) |
-         fl::prefetch(checked("raw_channel_size", raw_channel_size, 1'000'000)) |
-         fl::batch_into<example>(
-             checked("batch_size", batch_size, 1'000'000), make, fl::shapes{{{spectrogram.mels(), frames}}},
-             fl::workers{checked("n_workers", n_workers, fl::workers::limit)}, fl::name{"spectrogram"});
+  const pipeline_options options{.shuffle = shuffle,
+                                 .queued = checked("raw_channel_size", raw_channel_size, 1'000'000),
+                                 .batch_size = checked("batch_size", batch_size, 1'000'000),
+                                 .shape = {spectrogram.mels(), frames},
+                                 .workers = workers_of(n_workers, num_workers)};
+  const auto rows =
+      fl::arrow_rows<clip>(arrow_files, {audio, label}, {.on_notice = on_notice.notify}).source();
+  const bool in_order = shuffle.capacity == 1 || shuffle.min_fill == 0;
+  const bool counted = std::ranges::none_of(rows.files().names(), is_pipe);
+  return pipeline_of(file_samples(rows, in_order, counted ? "" : "rows of a pipe can be read only once"),
+                     make, options);
 }
 
 } // namespace
 
 void add_audio(pybind11::module_& m) {
   fl::python::bind_loader(
-      m, "Loader", pipeline_of, py::arg("arrow_files"), py::arg("seed") = 0, py::arg("batch_size") = 64,
+      m, "Loader", loader, py::arg("arrow_files"), py::arg("seed") = 0, py::arg("batch_size") = 64,
       py::arg("shuffle_buffer_size") = 10'000, py::arg_v("shuffle_min_size", py::none(), "8000"),
       py::arg("sample_rate") = 32'000, py::arg("clip_seconds") = 5.0, py::arg("n_mels") = 128,
       py::arg("n_fft") = 1024, py::arg("hop_length") = 320, py::arg("n_workers") = 8,
       py::arg("raw_channel_size") = 256, py::arg("infinite") = true, py::arg("augment") = true,
+      py::arg("num_workers") = py::none(), py::arg("shuffle") = py::none(), py::arg("on_notice") = py::none(),
+      py::arg("audio") = "audio", py::arg("label") = "label",
+      fl::python::checked_on_resume{
+          {"sample_rate", "clip_seconds", "n_mels", "n_fft", "hop_length", "augment"}},
       R"(Yields batches of clips: dicts of arrays
 
   spectrogram  [batch, n_mels, frames] float32: mel spectrograms in decibels, at most 80 below the loudest value
@@ -146,13 +178,18 @@ arrow_files: Arrow files or streams, or patterns of them, with the columns `audi
     with such a field `bytes`) and `label` (integers or null)
 seed: keys the order and the augmentation
 shuffle_buffer_size, shuffle_min_size: clips in the shuffle buffer, and before it emits the first one (None: 8,000, or as many
-    as the buffer holds; 0: nothing is shuffled, but passes after the first have another order of files)
+    as the buffer holds; 0, or a buffer of 1: nothing is shuffled: all passes have the order of the files and their rows)
 sample_rate, clip_seconds: clips are resampled to this rate in Hz, then cropped or padded to this length
 n_mels, n_fft, hop_length: mel filters; samples in a transform, and from one to the next
 n_workers: threads that decode clips and compute spectrograms
 raw_channel_size: encoded clips that wait for a worker
 infinite: repeat the data for ever; if False, each `for` is one pass with each clip once
 augment: a random part of a clip, moved and with a random loudness; if False, its middle, unchanged
+audio, label: the names of those columns; a dot leads into a struct: "clip.audio"
+num_workers, shuffle: as PyTorch's DataLoader calls them: num_workers is n_workers (0: 1, as all decoding is in the background),
+    and shuffle=False a buffer of 1
 
-For evaluation: infinite=False, augment=False.)");
+len(loader), list() and tqdm read the metadata of all files, once; rows of a pipe have no length.
+A state is refused by a loader with another sample rate, length, spectrogram or augmentation.
+For evaluation: infinite=False, augment=False, shuffle=False.)");
 }

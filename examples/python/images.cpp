@@ -99,23 +99,13 @@ void load(const image_options& o, const fl::tar_sample& sample, fl::batch_slot<e
   slot.template get<&example<Pixel>::index>() = static_cast<std::int64_t>(context.index);
 }
 
-void require(bool met, const std::string& sentence) {
-  if (!met) throw std::invalid_argument(sentence); // Python's ValueError
-}
-
-std::size_t checked(const char* name, std::int64_t value, std::int64_t max, std::int64_t min = 1) {
-  require(value >= min && value <= max, std::string(name) + " must be from " + std::to_string(min) + " to " +
-                                            std::to_string(max) + ", not " + std::to_string(value));
-  return static_cast<std::size_t>(value);
-}
-
 bool is_first(const char* name, const std::string& value, const char* first, const char* second) {
   require(value == first || value == second,
           std::string(name) + " must be \"" + first + "\" or \"" + second + "\", not \"" + value + "\"");
   return value == first;
 }
 
-std::array<double, 2> checked(const char* name, const std::array<double, 2>& range) {
+std::array<double, 2> checked_range(const char* name, const std::array<double, 2>& range) {
   require(range[0] > 0 && range[0] <= range[1] && std::isfinite(range[1]),
           std::string(name) + " must be two numbers above 0, the smaller one first");
   return range;
@@ -142,23 +132,8 @@ decltype(fl::tar_options::remote) store_of(const fl::file_patterns& shards,
 #endif
 }
 
-/// The samples of TAR shards. With `in_order` each pass has the shards in their listed order.
-class shard_samples : public fl::tar_samples {
- public:
-  shard_samples(const fl::file_patterns& shards, fl::tar_options options, bool in_order)
-      : fl::tar_samples(shards, std::move(options)), in_order_(in_order) {}
-
-  void start_epoch(fl::epoch e) {
-    if (in_order_) e.shuffled = false;
-    fl::tar_samples::start_epoch(e);
-  }
-
- private:
-  bool in_order_;
-};
-
 struct pipeline_options {
-  shard_samples samples;
+  file_samples<fl::tar_samples> samples;
   fl::shuffle_options shuffle;
   std::size_t batch_size, workers;
   bool drop_last;
@@ -192,7 +167,8 @@ loader(const fl::file_patterns& shards, fl::python::option::seed, std::int64_t b
        const std::string& dtype, const std::string& layout, const std::string& image,
        const std::optional<std::string>& label, bool drop_last,
        const std::optional<std::filesystem::path>& cache_dir, std::int64_t cache_bytes,
-       fl::python::option::infinite, fl::python::option::on_notice on_notice) {
+       fl::python::option::infinite, fl::python::option::on_notice on_notice,
+       std::optional<std::int64_t> num_workers, std::optional<bool> is_shuffled, bool keep_index) {
   require(!shards.names().empty(), "shards is empty: name at least one shard or pattern");
   const bool is_float = is_first("dtype", dtype, "float32", "uint8");
   const bool is_random = is_first("crop", crop, "random", "center");
@@ -200,7 +176,7 @@ loader(const fl::file_patterns& shards, fl::python::option::seed, std::int64_t b
   image_options o{
       .size = side,
       .crops_at_random = is_random,
-      .random_crop = {.scale = checked("scale", scale), .ratio = checked("ratio", ratio)},
+      .random_crop = {.scale = checked_range("scale", scale), .ratio = checked_range("ratio", ratio)},
       .center_crop = {.short_side = checked("resize", resize.value_or((8 * size + 3) / 7), 131'000),
                       .side = side},
       .flip = flip.value_or(is_random ? 0.5 : 0),
@@ -219,18 +195,24 @@ loader(const fl::file_patterns& shards, fl::python::option::seed, std::int64_t b
     require(m >= -1 && m <= 1, "mean must be three numbers from -1 to 1, for pixels from 0 to 1");
   for (const double s : o.normalization.std)
     require(s > 0 && std::isfinite(s), "std must be three numbers above 0, for pixels from 0 to 1");
-  const fl::shuffle_options shuffle{checked("shuffle_buffer_size", shuffle_buffer_size, 100'000'000),
-                                    checked("shuffle_min_size", shuffle_min_size, 100'000'000, 0)};
+  const bool keeps_order = is_shuffled == false;
+  require(is_shuffled != true || (shuffle_buffer_size != 1 && shuffle_min_size != 0),
+          "shuffle is True, but a buffer of 1 and a minimum of 0 shuffle nothing");
+  const fl::shuffle_options shuffle{
+      keeps_order ? 1 : checked("shuffle_buffer_size", shuffle_buffer_size, 100'000'000),
+      keeps_order ? 1 : checked("shuffle_min_size", shuffle_min_size, 100'000'000, 0)};
   require(shuffle.min_fill <= shuffle.capacity,
           "shuffle_min_size " + std::to_string(shuffle_min_size) + " is above shuffle_buffer_size " +
               std::to_string(shuffle_buffer_size) + ": the shuffle buffer would never hold so many");
   const auto store = store_of(shards, cache_dir, cache_bytes, on_notice.notify);
-  const pipeline_options p{.samples = shard_samples(shards, {.remote = store, .on_notice = on_notice.notify},
-                                                    shuffle.capacity == 1 || shuffle.min_fill == 0),
-                           .shuffle = shuffle,
-                           .batch_size = checked("batch_size", batch_size, 1'000'000),
-                           .workers = checked("n_workers", n_workers, fl::workers::limit),
-                           .drop_last = drop_last};
+  const pipeline_options p{
+      .samples = file_samples(
+          fl::tar_samples(shards, {.keep_index = keep_index, .remote = store, .on_notice = on_notice.notify}),
+          shuffle.capacity == 1 || shuffle.min_fill == 0, store ? "its shards are on a server" : ""),
+      .shuffle = shuffle,
+      .batch_size = checked("batch_size", batch_size, 1'000'000),
+      .workers = workers_of(n_workers, num_workers),
+      .drop_last = drop_last};
   return is_float ? pipeline_of<float>(p, o) : pipeline_of<std::uint8_t>(p, o);
 }
 
@@ -246,6 +228,9 @@ void add_images(pybind11::module_& m) {
       py::arg("dtype") = "float32", py::arg("layout") = "NCHW", py::arg("image") = "jpg",
       py::arg("label") = "cls", py::arg("drop_last") = false, py::arg("cache_dir") = py::none(),
       py::arg("cache_bytes") = 100'000'000'000, py::arg("infinite") = true, py::arg("on_notice") = py::none(),
+      py::arg("num_workers") = py::none(), py::arg("shuffle") = py::none(), py::arg("keep_index") = false,
+      fl::python::checked_on_resume{{"size", "crop", "scale", "ratio", "resize", "flip", "mean", "std",
+                                     "dtype", "layout", "image", "label"}},
       R"(Yields batches of images: dicts of arrays
 
   image  [batch, 3, size, size] (NCHW) or [batch, size, size, 3] (NHWC), float32 or uint8, RGB
@@ -268,6 +253,11 @@ image, label: the members of a sample with the image (JPEG, PNG or WebP, as its 
 drop_last: leave out the last batch of a pass if it isn't full
 cache_dir, cache_bytes: a folder that keeps what was read from servers, and its size
 infinite: repeat the data for ever; if False, each `for` is one pass with each sample once
+num_workers, shuffle: as PyTorch's DataLoader calls them: num_workers is n_workers (0: 1, as all decoding is in the background),
+    and shuffle=False a buffer of 1
+keep_index: len(loader) saves an index of each shard, as SHARD.index, and reads it the next time
 
-For evaluation: infinite=False, crop="center", shuffle_buffer_size=1.)");
+len(loader), list() and tqdm count the samples by the headers of all shards, once; those on servers aren't counted. A state is refused by a loader with another size, crop, flip, layout or other
+option that decides what an image is.
+For evaluation: infinite=False, crop="center", shuffle=False.)");
 }

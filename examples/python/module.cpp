@@ -19,6 +19,7 @@ PYBIND11_MODULE(_native, m) {
     submodule.attr("__name__") = std::string("feedline.") + name; // where users find its classes
     part(submodule);
   };
+  add("text", add_text);
 #ifdef WITH_IMAGES
   add("images", add_images);
 #endif
@@ -28,5 +29,4 @@ PYBIND11_MODULE(_native, m) {
 #ifdef WITH_CHESS
   add("chess", add_chess);
 #endif
-  static_cast<void>(add);
 }

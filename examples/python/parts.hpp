@@ -1,8 +1,74 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The parts of the module, each in its own file and its own submodule. One whose library is missing isn't built.
+// The parts of the module, each in its own file and its own submodule, and what they share. One whose library is missing isn't built.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <feedline/core/contract.hpp>
+#include <feedline/core/workers.hpp>
 #include <pybind11/pybind11.h>
 
+void add_text(pybind11::module_& m);
 void add_images(pybind11::module_& m);
 void add_audio(pybind11::module_& m);
 void add_chess(pybind11::module_& m);
+
+inline void require(bool met, const std::string& sentence) {
+  if (!met) throw std::invalid_argument(sentence); // Python's ValueError
+}
+
+/// A number from min to max.
+inline std::size_t checked(const char* name, std::int64_t value, std::int64_t max, std::int64_t min = 1) {
+  require(value >= min && value <= max, std::string(name) + " must be from " + std::to_string(min) + " to " +
+                                            std::to_string(max) + ", not " + std::to_string(value));
+  return static_cast<std::size_t>(value);
+}
+
+/// The threads of a stage. PyTorch's name replaces ours; its 0 means no other processes, and here are none.
+inline std::size_t workers_of(std::int64_t n_workers, const std::optional<std::int64_t>& num_workers) {
+  return num_workers
+             ? checked("num_workers", std::max<std::int64_t>(*num_workers, 1), feedline::workers::limit)
+             : checked("n_workers", n_workers, feedline::workers::limit);
+}
+
+/// A source of files that knows how many samples it has, from their headers or metadata, read once for all copies. With `listed`
+/// each epoch has the files in their listed order.
+template <class Source>
+class file_samples : public Source {
+ public:
+  /// `uncounted`: why the samples can't be counted; empty if they can.
+  file_samples(Source source, bool listed, std::string uncounted = {})
+      : Source(std::move(source)), listed_(listed), count_(std::make_shared<count>()) {
+    count_->problem = std::move(uncounted);
+  }
+
+  void start_epoch(feedline::epoch e) {
+    if (listed_) e.shuffled = false;
+    Source::start_epoch(e);
+  }
+
+  /// For len(loader), which raises TypeError if they can't be counted.
+  std::uint64_t size() const {
+    if (!count_->problem.empty()) throw pybind11::type_error("this loader has no length: " + count_->problem);
+    const std::lock_guard lock(count_->mutex);
+    if (!count_->samples) count_->samples = this->indexed().size();
+    return *count_->samples;
+  }
+
+ private:
+  struct count {
+    std::string problem{};
+    std::mutex mutex{};
+    std::optional<std::uint64_t> samples{};
+  };
+
+  bool listed_;
+  std::shared_ptr<count> count_;
+};

@@ -14,7 +14,10 @@ from setuptools.command.sdist import sdist
 
 here = pathlib.Path(__file__).resolve().parent
 # A clone has the library two folders up, a source distribution in the folder `source`.
-library, = (folder for folder in (here / "source", here.parent.parent) if (folder / "cmake/FeedlineComponent.cmake").exists())
+libraries = [folder for folder in (here / "source", here.parent.parent) if (folder / "cmake/FeedlineComponent.cmake").exists()]
+if not libraries:
+    sys.exit("The package is built with the library's headers: in a clone of feedline, or from a source distribution.")
+library = libraries[0]
 
 
 def version():

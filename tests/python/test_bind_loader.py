@@ -1104,13 +1104,133 @@ def test_a_start_between_two_passes_that_failed_is_made_up_for_by_the_next_one()
     assert flat(list(resumed)) == list(range(20)) == flat(list(resumed))
 
 
-def test_a_number_of_epochs_needs_a_finite_run():
+def test_a_number_of_epochs_makes_a_run_finite():
     for name in ("epochs", "first_epoch"):
         with pytest.raises(ValueError, match=f"^{name} is for a finite run, but infinite is True"):
             fl.Numbers(10, infinite=True, **{name: 1})
         with pytest.raises(ValueError, match=name):
-            fl.Names(["a"], **{name: 1})
+            fl.Names(["a"], 5, False, True, **{name: 1})
+        assert len(list(fl.Names(["a"], **{name: 1}))) == 1
         assert len(list(fl.Names(["a"], infinite=False, **{name: 1}))) == 1
+        assert repr(fl.Names(["a"], **{name: None})).startswith("<Names: infinite")
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_the_epoch_is_that_of_the_last_batch(first):
+    loader = fl.Numbers(10, first_epoch=first)
+    assert loader.epoch == first
+    for n in range(3):
+        for _ in loader:
+            assert loader.epoch == first + n
+        assert loader.epoch == first + n
+    state = loader.state_dict()  # of the end of a pass
+    resumed = fl.Numbers(10, resume=state)
+    assert resumed.epoch == first + 3
+    next(resumed)
+    assert resumed.epoch == first + 3
+    resumed.load_state_dict(resumed.state_dict())
+    assert resumed.epoch == first + 3
+    loader.close()
+    assert loader.epoch == first + 2
+
+
+def test_a_pass_of_several_epochs_knows_in_which_it_is():
+    loader = fl.Numbers(8, batch_size=4, epochs=3)
+    assert [loader.epoch for _ in loader] == [0, 0, 1, 1, 2, 2] and loader.epoch == 2
+    assert [loader.epoch for _ in loader] == [3, 3, 4, 4, 5, 5]
+    next(loader := fl.Numbers(8, batch_size=4, infinite=True))
+    assert loader.epoch == 0
+    for _ in range(4):
+        next(loader)
+    assert loader.epoch == 2
+    resumed = fl.Numbers(8, batch_size=4, infinite=True, resume=loader.state_dict())
+    assert resumed.epoch == 2
+    next(resumed)
+    assert resumed.epoch == 2
+    next(resumed)
+    assert resumed.epoch == 3
+
+
+def test_the_epoch_of_a_resumed_loader_is_that_of_the_last_batch():
+    loader = fl.Shuffled(8, infinite=True)  # its buffer holds two epochs
+    for _ in range(7):
+        next(loader)
+    resumed = fl.Shuffled(8, infinite=True, resume=loader.state_dict())
+    assert resumed.epoch == loader.epoch == resumed.state_dict()["epoch"] == resumed.epoch  # also after the start
+    loader = fl.Numbers(8, batch_size=4, epochs=3)
+    for _ in range(3):
+        next(loader)
+    resumed = fl.Numbers(8, batch_size=4, epochs=3, resume=loader.state_dict())
+    assert resumed.epoch == 1
+    assert [resumed.epoch for _ in resumed] == [1, 2, 2]
+    loader = fl.Numbers(8, batch_size=4, infinite=True)
+    next(loader)
+    wait_until_ready(loader, 3)
+    loader.close(drain=True)
+    assert loader.epoch == 0
+    next(loader)
+    assert loader.epoch == 0 and next(loader) is not None and loader.epoch == 1
+
+
+def test_the_epoch_of_items_without_one():
+    loader = fl.OddNames(2)
+    assert loader.epoch == 0
+    for _ in range(2):
+        assert [loader.epoch for _ in loader][0] == loader.epoch
+    assert loader.epoch == 1
+    loader = fl.OddNames(2, infinite=True)
+    for _ in range(5):
+        next(loader)
+    assert loader.epoch in (2, 3)  # that of the next item, where one has none
+
+
+def test_a_batch_shows_the_epochs_of_its_samples_on_request():
+    loader = fl.Scaled(3, infinite=True, epoch=True)
+    batches = [next(loader) for _ in range(3)]
+    assert list(batches[0]) == ["width", "height", "epoch"]
+    assert [b["epoch"].tolist() for b in batches] == [[0, 0], [0, 1], [1, 1]] and batches[0]["epoch"].dtype == np.int64
+    assert next(fl.Scaled(3, epoch=True, fields="tuple"))[-1].tolist() == [0, 0]
+    assert next(fl.Scaled(3, first_epoch=4, epoch=True, fields="namedtuple")).epoch.tolist() == [4, 4]
+    assert "epoch" not in next(fl.Scaled(3))
+    for other in fl.Numbers, fl.OddNames:
+        with pytest.raises(ValueError, match="epoch: only a batch with several fields"):
+            other(3, epoch=True)
+
+
+def test_a_state_with_other_options_that_decide_an_item_is_refused():
+    loader = fl.Scaled(6, 2.0, offsets=(5,))
+    next(loader)
+    state = pickle.loads(pickle.dumps(loader.state_dict()))
+    for same in dict(scale=2, offsets=[5]), dict(scale=2.0, offsets=np.array([5]), workers=3):
+        assert next(fl.Scaled(6, resume=state, **same))["height"].tolist() == [9, 11]
+    for other, words in (dict(scale=3, offsets=[5]), "scale=2.0, here it is 3"), (dict(scale=2), r"offsets=\(5,\), here it is \(0,\)"):
+        with pytest.raises(ValueError, match=words):
+            fl.Scaled(6, resume=state, **other)
+        resumed = fl.Scaled(6, **other)
+        with pytest.raises(ValueError, match=words + ".*allow_other_options=True"):
+            resumed.load_state_dict(state)
+        assert next(resumed)["width"].tolist() == [0, 1]  # as before
+    state["options"]["offsets"] = [5]  # as some formats save tuples
+    fl.Scaled(6, scale=np.float64(2), offsets=(5,), resume=state)
+    assert type(fl.Scaled(6, scale=np.array(2.0)).state_dict()["options"]["scale"]) is float
+    allowed = fl.Scaled(6, scale=3, allow_other_options=True, resume=state)
+    assert next(allowed)["height"].tolist() == [6, 9]
+    assert next(fl.Scaled(6, scale=3, resume=state["feedline"]))["height"].tolist() == [6, 9]  # a checkpoint has no options
+    with pytest.raises(ValueError, match="`cuont`, which isn't a parameter"):
+        fl.bind_a_check_of_nothing()
+
+
+def test_a_misspelt_option_is_named_first_with_the_nearest_one():
+    with pytest.raises(TypeError, match=r"^Numbers\(\) has no option 'batchsize': did you mean batch_size\?$"):
+        fl.Numbers(10, batchsize=3)
+    with pytest.raises(TypeError, match=r"^Numbers\(\) has no option 'xyz'$"):
+        fl.Numbers(10, xyz=3)
+
+
+def test_messages_name_the_options_of_python():
+    with pytest.raises(ValueError, match="by_sample=True.*infinite=True or remainder=\"keep\"") as caught:
+        fl.refuse("invalid_argument", "use rank::by_sample, infinite() or remainder::keep")
+    assert "::" not in str(caught.value)
 
 
 def test_passes_after_a_resumed_one_go_on_with_its_seed_and_epochs():

@@ -294,6 +294,25 @@ PYBIND11_MODULE(feedline_test_module, m) {
         return either(names.names());
       },
       py::arg("names"), py::arg("seed") = 5, py::arg("as_numbers") = false, py::arg("infinite") = true);
+  // What decides an item is checked when a state is loaded.
+  fl::python::bind_loader(
+      m, "Scaled",
+      [](int count, double scale, const std::vector<int>& offsets, std::size_t workers) {
+        return fl::from(numbers(count)) |
+               fl::map(
+                   [=](int n) {
+                     return box{n, static_cast<float>(scale * n + offsets.at(0))};
+                   },
+                   fl::workers{workers}) |
+               fl::batch(2);
+      },
+      py::arg("count"), py::arg("scale") = 1.0, py::arg("offsets") = std::vector{0}, py::arg("workers") = 1,
+      fl::python::checked_on_resume{{"scale", "offsets"}});
+  m.def("bind_a_check_of_nothing", [to = m]() mutable {
+    fl::python::bind_loader(
+        to, "WrongCheck", [](int count) { return fl::from(numbers(count)); }, py::arg("count"),
+        fl::python::checked_on_resume{{"cuont"}});
+  });
   m.def("bind_a_name_that_an_option_has", [to = m]() mutable {
     fl::python::bind_loader(
         to, "Wrong", [](int seed) { return fl::from(numbers(seed)); }, py::arg("seed"));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The example python_audio: its class has the promised parameters and yields what the pipeline in C++ yields.
+# feedline.audio: its class has the promised parameters and yields what the pipeline in C++ yields.
 import os
 import pathlib
 import pickle
@@ -64,10 +64,11 @@ def test_the_parameters_have_these_names_and_defaults():
     names, keywords = parameters_of(feedline.audio.Loader)
     assert names == ["arrow_files", "seed=0", "batch_size=64", "shuffle_buffer_size=10000", "shuffle_min_size=8000",
                      "sample_rate=32000", "clip_seconds=5.0", "n_mels=128", "n_fft=1024", "hop_length=320", "n_workers=8",
-                     "raw_channel_size=256", "infinite=True", "augment=True"]
+                     "raw_channel_size=256", "infinite=True", "augment=True", "num_workers=None", "shuffle=None", "on_notice=None",
+                     "audio='audio'", "label='label'"]
     assert keywords == ["epochs=None", "first_epoch=None", "rank=None", "world_size=None", "remainder='drop'", "by_sample=False", "on_error='fail'", "failure_limit=1000",
-                        "on_failure=None", "on_notice=None", "memory_budget=0", "resume=None", "allow_grown_data=False",
-                        "fields='dict'"]
+                        "on_failure=None", "memory_budget=0", "resume=None", "allow_grown_data=False",
+                        "allow_other_options=False", "epoch=False", "fields='dict'"]
 
 
 def test_the_parameters_are_taken_by_position(clips):
@@ -146,6 +147,36 @@ def test_evaluation_yields_each_clip_once_in_each_pass(clips):
     assert len({str(indices(batches)) for batches in passes}) == 3
     with pytest.raises(TypeError, match="no length"):
         len(small(clips))
+
+
+@pytest.mark.parametrize("options", [dict(shuffle=False), dict(shuffle_buffer_size=1, shuffle_min_size=None), dict(shuffle_min_size=0)])
+def test_an_evaluation_has_the_same_order_in_each_pass(clips, options):
+    loader = evaluation(clips, num_workers=2, **options)
+    for n in range(4):
+        assert indices(loader) == ALL and loader.epoch == n
+
+
+def test_the_length_is_the_number_of_batches(clips, tmp_path):
+    assert len(evaluation(clips)) == 3 and len(evaluation(clips, batch_size=3, epochs=2)) == 8
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    for loader, words in (small(clips), "no length"), (evaluation(pipe), "no length: rows of a pipe"):
+        with pytest.raises(TypeError, match=words):
+            len(loader)
+
+
+def test_columns_may_have_other_names(clips):
+    check_same(list(evaluation(clips, shuffle=False)), list(evaluation(clips, shuffle=False, audio="audio", label="label")))
+    with pytest.raises(RuntimeError, match="sound"):
+        next(evaluation(clips, audio="sound"))
+
+
+def test_a_state_of_other_spectrograms_is_refused_unless_allowed(clips):
+    loader = evaluation(clips)
+    next(loader)
+    with pytest.raises(ValueError, match="n_mels=16, here it is 8"):
+        evaluation(clips, n_mels=8, resume=loader.state_dict())
+    assert next(evaluation(clips, n_mels=8, resume=loader.state_dict(), allow_other_options=True))["spectrogram"].shape[1] == 8
 
 
 def test_evaluation_needs_no_minimum_in_the_shuffle_buffer(clips):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The package of examples/python_chess as its users see it.
+# feedline.chess as its users see it.
 import copy
 import dataclasses
 import gc

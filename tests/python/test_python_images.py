@@ -80,10 +80,11 @@ def test_the_parameters_have_these_names_and_defaults():
     assert names == ["shards", "seed=0", "batch_size=64", "shuffle_buffer_size=10000", "shuffle_min_size=1", "n_workers=8",
                      "size=224", "crop='random'", "scale=[0.08, 1.0]", "ratio=[0.75, 1.3333333333333333]", "resize=None",
                      "flip=None", "mean=None", "std=None", "dtype='float32'", "layout='NCHW'", "image='jpg'", "label='cls'",
-                     "drop_last=False", "cache_dir=None", "cache_bytes=100000000000", "infinite=True", "on_notice=None"]
+                     "drop_last=False", "cache_dir=None", "cache_bytes=100000000000", "infinite=True", "on_notice=None",
+                     "num_workers=None", "shuffle=None", "keep_index=False"]
     assert keywords == ["epochs=None", "first_epoch=None", "rank=None", "world_size=None", "remainder='drop'", "by_sample=False", "on_error='fail'",
                         "failure_limit=1000", "on_failure=None", "memory_budget=0", "resume=None", "allow_grown_data=False",
-                        "fields='dict'"]
+                        "allow_other_options=False", "epoch=False", "fields='dict'"]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
@@ -204,6 +205,61 @@ def test_an_evaluation_has_the_same_order_in_each_pass(jpegs, tmp_path):
     assert np.concatenate([b["label"] for b in loader]).tolist() == [i * i for i in range(4, 8)]
     shuffled = evaluation(tmp_path / "*.tar", shuffle_buffer_size=2, shuffle_min_size=1)
     assert len({str(indices(list(shuffled))) for _ in range(4)}) == 4
+
+
+def test_shuffle_and_num_workers_are_understood_as_in_pytorch(shards):
+    loader = evaluation(shards, shuffle=False, num_workers=0)
+    for _ in range(3):
+        assert indices(loader) == ALL
+    check_same(take(small(shards, num_workers=2), 3), take(small(shards, n_workers=5, shuffle=True), 3))
+    with pytest.raises(ValueError, match="num_workers must be from 1 to"):
+        small(shards, num_workers=10**6)
+
+
+def test_the_length_is_the_number_of_batches(shards, tmp_path):
+    assert len(evaluation(shards)) == 3 and len(evaluation(shards, batch_size=3)) == 4
+    assert len(evaluation(shards, batch_size=3, drop_last=True)) == 3 and len(small(shards, epochs=2)) == 6
+    with pytest.raises(TypeError, match="no length"):
+        len(small(shards))
+    folder = pathlib.Path(shards[0]).parent
+    assert not list(folder.glob("*.index"))
+    assert len(evaluation(shards, keep_index=True)) == 3 and len(list(folder.glob("*.index"))) == 2
+    for index in folder.glob("*.index"):
+        index.unlink()
+    with pytest.raises(OSError, match="missing.tar"):
+        len(evaluation(str(tmp_path / "missing.tar")))
+
+
+def test_epochs_make_the_loader_finite(shards):
+    assert len(indices(small(shards, epochs=2))) == 20 and small(shards, first_epoch=5).epoch == 5
+    with pytest.raises(ValueError, match="epochs is for a finite run"):
+        small(shards, epochs=2, infinite=True)
+
+
+def test_batches_may_have_the_epochs_of_their_samples(shards):
+    batches = take(small(shards, epoch=True, shuffle=False), 5)
+    assert list(batches[0]) == ["image", "label", "index", "epoch"]
+    assert np.concatenate([b["epoch"] for b in batches]).tolist() == [0] * 10 + [1] * 10
+
+
+@pytest.mark.parametrize("name, value, words", [
+    ("size", 16, "size=24, here it is 16"), ("crop", "center", "crop='random', here it is 'center'"),
+    ("flip", 0.0, "flip=None, here it is 0.0"), ("layout", "NHWC", "layout='NCHW', here it is 'NHWC'")])
+def test_a_state_of_other_images_is_refused_unless_allowed(shards, name, value, words):
+    loader = small(shards)
+    next(loader)
+    state = loader.state_dict()
+    with pytest.raises(ValueError, match=words):
+        small(shards, resume=state, **{name: value})
+    order = np.concatenate([b["index"] for b in take(loader, 2)]).tolist()
+    allowed = small(shards, resume=state, allow_other_options=True, **{name: value})
+    assert np.concatenate([b["index"] for b in take(allowed, 2)]).tolist() == order
+
+
+def test_messages_have_no_names_of_cpp(shards):
+    with pytest.raises(RuntimeError, match="2 files can't be divided among 3 ranks.*by_sample=True") as caught:
+        next(small(shards, rank=0, world_size=3))
+    assert "::" not in str(caught.value)
 
 
 def test_a_loop_over_epochs_may_be_interrupted_between_them(shards):
@@ -445,6 +501,12 @@ def test_shards_on_a_web_server_and_in_s3(shards, server, tmp_path):
     assert {"/0.tar", "/1.tar", "/bucket/0.tar", "/bucket/1.tar"} == {path for path, _ in Server.requests}
     with pytest.raises(feedline.images.PipelineError, match="none.tar.*404"):
         list(in_order(server + "/none.tar"))
+
+
+@needs_remote
+def test_shards_on_a_server_are_not_counted(server):
+    with pytest.raises(TypeError, match="no length: its shards are on a server"):
+        len(evaluation(server + "/{0,1}.tar"))
 
 
 @needs_remote

@@ -14,7 +14,7 @@ import feedline
 
 PACKAGE = pathlib.Path(feedline.__file__).parent
 LIBRARY = pathlib.Path(__file__).resolve().parents[2]
-PARTS = [name for name in ("audio", "chess", "images") if hasattr(feedline._native, name)]
+PARTS = [name for name in ("audio", "chess", "images", "text") if hasattr(feedline._native, name)]
 
 
 def test_the_version_is_the_librarys():
@@ -32,7 +32,8 @@ def test_all_parts_raise_one_error():
 def test_classes_say_where_users_find_them():
     for name in PARTS:
         if name != "chess":
-            assert getattr(feedline, name).Loader.__module__ == f"feedline.{name}"
+            loader = getattr(feedline, name).Windows if name == "text" else getattr(feedline, name).Loader
+            assert loader.__module__ == f"feedline.{name}"
 
 
 def test_unknown_names_are_attribute_errors():
@@ -69,7 +70,6 @@ def test_notices_go_to_the_logger(tmp_path, caplog):
 
 USES = """
 import feedline
-{imports}
 
 def train() -> None:
     assert feedline.__version__.upper()
@@ -78,15 +78,16 @@ def train() -> None:
 LINES = {
     "images": "    images = feedline.images.Loader('a.tar', seed=7, batch_size=4)\n    print(len(images), images.metrics_text().upper())",
     "audio": "    audio = feedline.audio.Loader(['a.arrow'], infinite=False)\n    audio.load_state_dict(audio.state_dict())",
+    "text": "    text = feedline.text.Windows(['a.bin'], 1025, stride=1024)\n    print(text.epoch + 1, next(text))",
     "chess": "    config = feedline.chess.DataLoaderConfig(feedline.chess.FilePathProvider('games'))\n"
              "    chess = feedline.chess.DataLoader(config)\n    chess.close()",
 }
-WRONG = {"images": "feedline.images.Loader('a.tar', batchsize=4)", "audio": "feedline.audio.Loader()",
+WRONG = {"images": "feedline.images.Loader('a.tar', batchsize=4)", "audio": "feedline.audio.Loader()", "text": "feedline.text.Windows(7)",
          "chess": "feedline.chess.DataLoader(7)"}
 
 
 def checked(tmp_path, lines):
-    (tmp_path / "use.py").write_text(USES.format(imports="\n".join(f"import feedline.{name}" for name in PARTS), lines=lines))
+    (tmp_path / "use.py").write_text(USES.format(lines=lines))
     return subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "use.py"], cwd=tmp_path,
                           env=dict(os.environ, MYPYPATH=str(PACKAGE.parent)), capture_output=True, text=True, timeout=300)
 

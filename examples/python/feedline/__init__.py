@@ -6,19 +6,23 @@
         step(batch["image"], batch["label"])
 
 feedline.images: TAR shards of JPEG, PNG and WebP images; feedline.audio: spectrograms of clips in Arrow files; feedline.chess:
-training tuples from games of Leela Chess Zero. What the loaders have to say goes to the logger `feedline`.
+training tuples from games of Leela Chess Zero; feedline.text: windows of tokens. What the loaders have to say goes to the logger `feedline`.
 """
 import importlib
+from typing import TYPE_CHECKING
 
 from ._native import PipelineError, __version__
 
-__all__ = ["PipelineError", "__version__", "audio", "chess", "images"]
+__all__ = ["PipelineError", "__version__"]
+_PARTS = ("audio", "chess", "images", "text")
 
-
-def __getattr__(name):
-    if name in __all__:
-        return importlib.import_module("." + name, __name__)
-    raise AttributeError(f"module 'feedline' has no attribute {name!r}")
+if TYPE_CHECKING:
+    from . import audio as audio, chess as chess, images as images, text as text
+else:
+    def __getattr__(name):
+        if name in _PARTS:
+            return importlib.import_module("." + name, __name__)
+        raise AttributeError(f"module 'feedline' has no attribute {name!r}")
 
 
 def _part(name, needs):

@@ -38,6 +38,7 @@ namespace feedline::inline FEEDLINE_ABI::python {
 ///     [](const fl::file_patterns& shards, fl::python::option::infinite) { … }, py::arg("shards"), py::arg("infinite") = true
 ///
 /// With python::option::on_notice, its `notify` goes to the options of sources that have notices of their own.
+/// checked_on_resume, also among `extra`, names the parameters with whose values a state must be resumed.
 ///
 /// - A tensor arrives as a NumPy array that uses the batch's memory, which lives as long as one of its arrays; one of bfloat16
 ///   as an object for torch.from_dlpack. Texts arrive as bytes, columns of lists with `values` and `offsets`, padded ones with
@@ -47,6 +48,7 @@ namespace feedline::inline FEEDLINE_ABI::python {
 ///   An infinite run goes on. next(timeout) goes on in the current pass; it raises TimeoutError, and StopIteration at the end.
 /// - state_dict() and load_state_dict() save and restore the position behind the last batch; `resume=` takes such a state too.
 ///   The next `for` then continues that pass, or begins the next one if `for` had come to its end.
+/// - `loader.epoch` is the epoch of the last batch; with the option epoch=True a batch has that of each sample.
 /// - metrics(), waiting_for(), failures(), memory(), stop(), close() and `with`; len(loader) where the number of batches is
 ///   known. close(drain=True) ends a run, but still yields the items that are ready.
 /// - A sample that fails raises PipelineError, with the attributes stage, sample, epoch, origin and message.
@@ -101,6 +103,9 @@ auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&
       "The next item. Raises TimeoutError after `timeout` seconds, in which the start of the first pass "
       "doesn't "
       "count, and StopIteration at the end.");
+  c.def_property_readonly("epoch", &bound::epoch,
+                          "The number of the epoch of the last item's last sample; before the first item, "
+                          "that of the pass to come.");
   c.def("state_dict", &bound::state_dict,
         "The position behind the last item, as a dict that can be pickled.");
   c.def(

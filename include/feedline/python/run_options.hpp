@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <pybind11/pybind11.h>
 
@@ -154,6 +155,18 @@ struct allow_grown_data {
   bool value = false;                                     ///< what Python gave, or the default
 };
 
+/// Whether a state may be resumed with other values of the parameters that checked_on_resume names.
+struct allow_other_options {
+  static constexpr const char* name = "allow_other_options"; ///< in Python
+  bool value = false;                                        ///< what Python gave, or the default
+};
+
+/// Whether a batch has a last field `epoch`: that of each sample.
+struct epoch {
+  static constexpr const char* name = "epoch"; ///< in Python
+  bool value = false;                          ///< what Python gave, or the default
+};
+
 /// How a struct arrives: "dict", "namedtuple" or "tuple".
 struct fields {
   static constexpr const char* name = "fields"; ///< in Python
@@ -161,3 +174,18 @@ struct fields {
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::python::option
+
+namespace feedline::inline FEEDLINE_ABI::python {
+
+/// One of bind_loader's `extra`: the parameters of its function that decide what an item is, such as the size of images. A state
+/// has their values; one that was taken with others is refused, unless allow_other_options is True.
+struct checked_on_resume {
+  std::vector<std::string> parameters; ///< their names in Python
+};
+
+} // namespace feedline::inline FEEDLINE_ABI::python
+
+/// Not an attribute of the constructor.
+template <>
+struct pybind11::detail::process_attribute<feedline::python::checked_on_resume>
+    : process_attribute_default<feedline::python::checked_on_resume> {};

@@ -52,7 +52,7 @@ class DataLoader:
     Raises OSError and RuntimeError for games that can't be found or opened.
     """
 
-    def __init__(self, config: DataLoaderConfig, *, resume: Optional[dict] = None):
+    def __init__(self, config: DataLoaderConfig, *, resume: Optional[dict] = None) -> None:
         if not isinstance(config, DataLoaderConfig):
             raise TypeError(f"DataLoader takes a DataLoaderConfig, not {config!r}")
         self.config = config
@@ -87,28 +87,28 @@ class DataLoader:
     def _named(self, tensors):
         return self._batch._make(tensors[:self._fields])
 
-    def __next__(self):
+    def __next__(self) -> Batch:
         return self._named(next(self._loader))
 
-    def next(self, timeout: Optional[float] = None):
+    def next(self, timeout: Optional[float] = None) -> Batch:
         """The next batch. Raises TimeoutError after `timeout` seconds, and StopIteration at the end."""
         return self._named(self._loader.next(timeout))
 
-    def stop(self):
+    def stop(self) -> None:
         """Asks the run to stop, from any thread. No more batches are delivered."""
         self._loader.stop()
 
-    def close(self):
+    def close(self) -> None:
         """Ends the run. The iteration still yields the batches that are ready, then ends; another `for` starts the next pass.
 
         Any thread and signal handler may call it. If another thread waits for a batch, its wait ends.
         """
         self._loader.close(drain=True)
 
-    def __enter__(self):
+    def __enter__(self) -> "DataLoader":
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         self._loader.close()
 
     def state_dict(self) -> Dict[str, Any]:
@@ -118,7 +118,7 @@ class DataLoader:
                                "shuffling_chunk_pool.anchor")
         return self._loader.state_dict()
 
-    def load_state_dict(self, state: Dict[str, Any]):
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Continues after the batch after which state_dict() was called."""
         if self._pool is not None:
             raise RuntimeError("a run with shuffling_chunk_pool.window has no state to load")
@@ -160,6 +160,11 @@ class DataLoader:
         return self._loader.memory()
 
     @property
+    def epoch(self) -> int:
+        """The number of the epoch of the last batch's last position; before the first batch, that of the pass to come."""
+        return self._loader.epoch
+
+    @property
     def chunks(self) -> int:
         """The number of chunks, with a window those in it now."""
         return len(self._chunks)
@@ -169,7 +174,7 @@ class DataLoader:
         """The key of the chunk after which chunks count as new; empty: the beginning of the run."""
         return self._live_pool().anchor()
 
-    def set_anchor(self, key: str):
+    def set_anchor(self, key: str) -> None:
         """Makes the chunk with this key the anchor."""
         self._live_pool().set_anchor(key)
 

@@ -25,7 +25,7 @@ using run_options_of_python =
                python::option::remainder, python::option::by_sample, python::option::on_error,
                python::option::failure_limit, python::option::on_failure, python::option::on_notice,
                python::option::memory_budget, python::option::resume, python::option::allow_grown_data,
-               python::option::fields>;
+               python::option::allow_other_options, python::option::epoch, python::option::fields>;
 
 template <class T, class List>
 inline constexpr bool is_in = false;

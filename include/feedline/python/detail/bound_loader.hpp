@@ -43,8 +43,12 @@ struct python_options {
   finite_options run;                                 // for both modes
   std::uint32_t passes = 0;                           // that were begun before the one to resume
   bool resumes_at_end = false;                        // that one has ended: the next one begins
+  std::optional<std::uint32_t> resumed_epoch;         // of the last item before it
+  py::object resumed_values = py::none();             // of the parameters that a state was taken with
+  bool allow_other_options = false;                   // those may differ here
   std::vector<std::shared_ptr<py::object>> functions; // which options call
   bool infinite = false;
+  bool epoch = false;
   field_container fields = field_container::dict;
 };
 
@@ -64,6 +68,12 @@ inline py::object as_python(const failure& f) {
   d["origin"] = text_of(f.origin);
   d["message"] = text_of(f.message);
   return d;
+}
+
+/// A list or an array as a tuple: they are equal if they have the same elements. NumPy's numbers as Python's.
+inline py::object comparable(py::object value) {
+  if (py::hasattr(value, "tolist")) value = value.attr("tolist")();
+  return py::isinstance<py::list>(value) ? py::tuple(value) : value;
 }
 
 /// The part of a bound loader that doesn't depend on its items.
@@ -174,12 +184,17 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     state["feedline"] = py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     state["passes"] = options_.passes - 1;
     state["ended"] = has_ended_;
+    state["epoch"] = epoch_now();
+    if (!values_.empty()) state["options"] = values_.attr("copy")();
     return state;
   }
 
   void load_state_dict(const py::object& state) {
     const inside here(*this);
-    resume_from(options_, state);
+    python_options changed = options_;
+    resume_from(changed, state);
+    check_values(changed);
+    options_ = std::move(changed);
     drop_ready();
     ended_.reset();
     end();
@@ -193,6 +208,8 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
       options.run.resume = checkpoint_of(state);
       options.passes = 0;
       options.resumes_at_end = false;
+      options.resumed_values = py::none(); // such a program knows nothing of them
+      options.resumed_epoch.reset();
       return;
     }
     if (!py::isinstance<py::dict>(state))
@@ -206,6 +223,22 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     options.run.resume = checkpoint_of(bytes);
     options.passes = passes;
     options.resumes_at_end = part("ended").is(py::bool_(true));
+    py::detail::make_caster<std::uint32_t> epoch;
+    options.resumed_epoch =
+        epoch.load(part("epoch"), false) ? std::optional<std::uint32_t>(epoch) : std::nullopt;
+    options.resumed_values = part("options");
+  }
+
+  /// Sets the values of the parameters that decide what an item is. Refuses a state that was taken with others.
+  void set_values(py::dict values) {
+    values_ = std::move(values);
+    check_values(options_);
+  }
+
+  /// The epoch of the last item; before the first, that of the item behind which the pass goes on, or of its beginning.
+  std::uint32_t epoch() {
+    const inside here(*this);
+    return epoch_now();
   }
 
   std::size_t size() {
@@ -304,6 +337,9 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
  protected:
   const python_options& options() const noexcept { return options_; }
 
+  /// The epoch of the item that next_for() returns, if it knows it.
+  void set_epoch(std::optional<std::uint32_t> epoch) noexcept { last_epoch_ = epoch; }
+
   void check_process() const {
     if (pid_ != ::getpid())
       throw std::runtime_error(
@@ -396,6 +432,7 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     py::object item;
     std::exception_ptr error;
     std::optional<checkpoint> position; // behind it
+    std::optional<std::uint32_t> epoch; // of its last sample
   };
 
   static checkpoint checkpoint_of(const py::object& bytes) {
@@ -430,16 +467,59 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     }
   }
 
+  // The passes after a resumed one go on with its seed and epochs.
+  void note_resumed() {
+    const std::optional<checkpoint>& state = options_.run.resume;
+    if (!state) return;
+    const std::uint64_t before = std::uint64_t{options_.passes} * options_.run.epochs;
+    const auto first = state->state().run.first_epoch;
+    resumed_seed_ = state->seed();
+    resumed_epoch_ =
+        first && *first >= before ? std::optional(static_cast<std::uint32_t>(*first - before)) : std::nullopt;
+  }
+
+  // The epoch with which a pass begins.
+  std::uint64_t first_epoch_of(std::uint64_t pass) const {
+    return options_.infinite
+               ? 0
+               : options_.run.first_epoch.value_or(resumed_epoch_.value_or(0)) + pass * options_.run.epochs;
+  }
+
+  // That of epoch() before the pass to come has begun.
+  std::uint32_t epoch_before_start() {
+    note_resumed();
+    const std::uint64_t first = first_epoch_of(options_.passes + (options_.resumes_at_end ? 1 : 0));
+    const bool resumes = options_.run.resume && !options_.resumes_at_end;
+    if (resumes && options_.resumed_epoch) return *options_.resumed_epoch;
+    return static_cast<std::uint32_t>(resumes ? epoch_of(options_.run.resume->state().at, first) : first);
+  }
+
+  std::uint32_t epoch_now() {
+    if (!has_begun_) return epoch_before_start();
+    if (!is_taken_from_) return begun_epoch_;
+    if (last_epoch_) return *last_epoch_;
+    const std::uint64_t first = first_epoch_of(options_.passes - 1), last = first + options_.run.epochs - 1;
+    if (!options_.infinite && first == last) return static_cast<std::uint32_t>(first);
+    const std::optional<checkpoint> at = ended_ ? ended_->position : position();
+    if (!at) return begun_epoch_; // its items and its run know no more
+    const std::uint64_t reached = epoch_of(at->state().at, first);
+    return static_cast<std::uint32_t>(options_.infinite ? reached : std::min(reached, last));
+  }
+
+  void check_values(const python_options& options) const {
+    if (options.allow_other_options || !py::isinstance<py::dict>(options.resumed_values)) return;
+    const py::dict earlier(options.resumed_values);
+    for (const auto& [name, value] : values_)
+      if (earlier.contains(name) && !value.equal(comparable(earlier[name])))
+        throw py::value_error("the state is that of a loader with " + py::str(name).cast<std::string>() +
+                              "=" + py::repr(earlier[name]).cast<std::string>() + ", here it is " +
+                              py::repr(value).cast<std::string>() +
+                              ": allow_other_options=True resumes it nevertheless");
+  }
+
   void start(const inside&) {
     if (is_over_) throw std::runtime_error("the interpreter is ending: no loader can start");
-    if (const std::optional<checkpoint>& state = options_.run.resume) {
-      // The passes after the resumed one go on with its seed and epochs.
-      const std::uint64_t before = std::uint64_t{options_.passes} * options_.run.epochs;
-      const auto first = state->state().run.first_epoch;
-      resumed_seed_ = state->seed();
-      resumed_epoch_ = first && *first >= before ? std::optional(static_cast<std::uint32_t>(*first - before))
-                                                 : std::nullopt;
-    }
+    const std::uint32_t begins_with = epoch_before_start();
     std::uint32_t pass = options_.passes;
     start_pass(pass, options_.run.resume);
     if (options_.resumes_at_end) start_pass(++pass, {}); // the run before it has checked the state
@@ -449,6 +529,8 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     options_.resumes_at_end = false;
     has_begun_ = true;
     is_taken_from_ = has_ended_ = ends_after_ready_ = false;
+    last_epoch_.reset();
+    begun_epoch_ = begins_with;
   }
 
   void start_pass(std::uint32_t pass, const std::optional<checkpoint>& resume) {
@@ -508,6 +590,7 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
   void keep_ready(const inside& here) {
     is_draining_ = false;
     const std::optional<checkpoint> delivered = ended_ ? ended_->position : position();
+    const std::optional<std::uint32_t> epoch = last_epoch_;
     if (is_running()) {
       const interval_metrics now = metrics_so_far().total;
       const std::size_t most = now.queues.empty() ? 1 : static_cast<std::size_t>(now.queues.back().capacity);
@@ -515,15 +598,16 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
         for (bool is_over = false; ready_.size() < most;) {
           py::object item = next_for(std::chrono::nanoseconds(0), is_over);
           if (!item) break;
-          ready_.push_back({std::move(item), nullptr, position()});
+          ready_.push_back({std::move(item), nullptr, position(), last_epoch_});
         }
         ends_after_ready_ = run()->state() == run_state::finished;
       } catch (...) {
-        ready_.push_back({py::object(), std::current_exception(), position()});
+        ready_.push_back({py::object(), std::current_exception(), position(), last_epoch_});
       }
     }
     finish(here);
     if (ended_) ended_->position = delivered;
+    last_epoch_ = epoch;
   }
 
   void drop_ready() {
@@ -539,6 +623,7 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     const ready_item next = std::move(ready_.front());
     ready_.pop_front();
     ended_->position = next.position;
+    last_epoch_ = next.epoch;
     if (next.error) std::rethrow_exception(next.error);
     return next.item;
   }
@@ -546,6 +631,9 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
   inline static bool is_over_ = false; // the interpreter is ending
 
   python_options options_;
+  py::dict values_;                            // of the parameters that decide what an item is
+  std::uint32_t begun_epoch_ = 0;              // with which the current pass began
+  std::optional<std::uint32_t> last_epoch_;    // of the last item, if it knows it
   std::optional<std::uint64_t> resumed_seed_;  // of the last state
   std::optional<std::uint32_t> resumed_epoch_; // its first one
   std::stop_source stopping_;                  // of the current run
@@ -597,6 +685,8 @@ class [[gnu::visibility("hidden")]] pass_iterator {
 template <class Item>
 class [[gnu::visibility("hidden")]] bound_loader : public python_loader {
  public:
+  static constexpr bool shows_epoch = may_show_epoch<Item>;
+
   bound_loader(any_pipeline<Item> pipeline, python_options options)
       : python_loader(std::move(options)), pipeline_(std::move(pipeline)) {}
 
@@ -656,7 +746,9 @@ class [[gnu::visibility("hidden")]] bound_loader : public python_loader {
       return run_->next_for(longest);
     }();
     is_over = next.has_ended();
-    return next ? as_python(*std::move(next), options().fields) : py::object();
+    if (!next) return {};
+    set_epoch(last_epoch_of(*next));
+    return as_python(*std::move(next), options().fields, options().epoch);
   }
 
   std::optional<std::uint64_t> items_in_epoch(const finite_options& o) const override {

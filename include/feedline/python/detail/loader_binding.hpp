@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // What bind_loader() does for every class: its constructor, exceptions and dicts of facts.
+#include <algorithm>
+#include <array>
 #include <functional>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -97,11 +102,31 @@ inline py::dict as_python(const metrics& m) {
   return all;
 }
 
+/// A message that names options of C++, with their names in Python.
+inline std::string in_python(std::string text) {
+  static constexpr std::array<std::array<std::string_view, 2>, 9> names{
+      {{", global_shuffle() after the source", ""},
+       {"rank::by_sample", "by_sample=True"},
+       {"remainder::keep", "remainder=\"keep\""},
+       {"remainder::wrap", "remainder=\"wrap\""},
+       {"remainder::drop", "remainder=\"drop\""},
+       {"with finite() or infinite()", "with another `for`"},
+       {"infinite()", "infinite=True"},
+       {"finite()", "infinite=False"},
+       {"set allow_grown_data", "set allow_grown_data=True"}}};
+  if (const std::size_t end = text.find(": "); text.starts_with("feedline::") && end != std::string::npos)
+    text.erase(0, end + 2); // the function that says it
+  for (const auto& [name, in_python] : names)
+    for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += in_python.size())
+      text.replace(at, name.size(), in_python);
+  return text;
+}
+
 /// Raises PipelineError with the attributes of a failure; its cause is the Python exception that a stage raised, or an
 /// exception with the original message.
 inline void raise(const py::handle& type, const pipeline_error& error) {
   const failure& f = error.failure();
-  const py::object raised = type(text_of(error.what()));
+  const py::object raised = type(text_of(in_python(error.what())));
   const py::dict attributes = as_python(f);
   for (const auto& [name, value] : attributes) py::setattr(raised, name, value);
   py::object cause = py::module_::import("builtins").attr("RuntimeError")(text_of(f.message));
@@ -211,8 +236,9 @@ py::custom_type_setup collected() {
     } catch (const py::error_already_set&) {
       throw;
     } catch (const std::exception& error) {
-      if (is_utf8(error.what())) throw; // pybind11 can show it
-      PyErr_SetObject(type_of(error), text_of(error.what()).ptr());
+      const std::string text = in_python(error.what());
+      if (text == error.what() && is_utf8(text)) throw; // pybind11 can show it
+      PyErr_SetObject(type_of(error), text_of(text).ptr());
     }
   });
   bind_bfloat16_tensor(m);
@@ -320,8 +346,8 @@ inline void choose(chosen_run& to, const python::option::on_failure& o) {
 
 inline void choose(chosen_run& to, python::option::on_notice& o) {
   const py::object receiver = o.value.is_none() ? logger() : py::object(o.value);
-  const auto function =
-      callback_of<std::string>(to.options, receiver, [](const std::string& s) { return text_of(s); });
+  const auto function = callback_of<std::string>(to.options, receiver,
+                                                 [](const std::string& s) { return text_of(in_python(s)); });
   to.options.run.on_notice = function;
   o.notify = [function](const std::string& sentence) {
     try {
@@ -348,6 +374,12 @@ inline void choose(chosen_run& to, const python::option::resume& o) {
 inline void choose(chosen_run& to, const python::option::allow_grown_data& o) {
   to.options.run.allow_grown_data = o.value;
 }
+
+inline void choose(chosen_run& to, const python::option::allow_other_options& o) {
+  to.options.allow_other_options = o.value;
+}
+
+inline void choose(chosen_run& to, const python::option::epoch& o) { to.options.epoch = o.value; }
 
 inline void choose(chosen_run& to, const python::option::fields& o) {
   to.options.fields = field_container_of(o.value);
@@ -402,7 +434,7 @@ std::string class_doc(const Extra&... extra) {
 inline constexpr const char* constructor_doc =
     "By keyword:\n"
     "- infinite: whether the loader goes on for ever; otherwise a pass has `epochs` epochs (1), from "
-    "`first_epoch` on\n"
+    "`first_epoch` on; if one of those is given, the loader is finite\n"
     "- seed: keys every random decision\n"
     "- rank, world_size: this process's share of the data; by default from the launcher's environment\n"
     "- remainder: what happens to samples that can't be divided evenly among ranks: \"drop\" leaves them "
@@ -417,7 +449,10 @@ inline constexpr const char* constructor_doc =
     "`feedline`\n"
     "- memory_budget: the most bytes that the run may hold; 0: no limit\n"
     "- resume: what state_dict() returned, or the bytes of a checkpoint of a program in C++; "
-    "allow_grown_data: also if data was appended since\n"
+    "allow_grown_data: also if data was appended since; allow_other_options: also with other values of "
+    "parameters that decide what "
+    "an item is\n"
+    "- epoch: whether a batch has a last field `epoch`: that of each sample\n"
     "- fields: \"dict\", \"namedtuple\" or \"tuple\": how a struct arrives";
 
 /// Whether an argument has objects of Python, so that its lock is needed to copy it.
@@ -435,32 +470,88 @@ template <class... Argument>
 using other_options =
     typename options_without<std::tuple<std::remove_cvref_t<Argument>...>, run_options_of_python>::type;
 
-/// Refuses names of options of the run for other parameters.
+/// A parameter of a constructor.
+struct constructor_parameter {
+  std::string name;
+  py::object value; // its default; null: none
+};
+
+struct constructor_parameters {
+  std::vector<constructor_parameter> all;
+  std::vector<std::string> checked; // those with whose values a state must be resumed
+};
+
+/// What bind_loader's `extra` say of the parameters. Throws for a checked one that isn't there.
+template <class... Extra>
+constructor_parameters parameters_among(const Extra&... extra) {
+  constructor_parameters p;
+  const auto add = [&]<class E>(const E& e) {
+    if constexpr (std::is_base_of_v<py::arg_v, E>) p.all.push_back({e.name ? e.name : "", e.value});
+    else if constexpr (std::is_base_of_v<py::arg, E>) p.all.push_back({e.name ? e.name : "", {}});
+    else if constexpr (std::is_same_v<E, python::checked_on_resume>) p.checked = e.parameters;
+  };
+  (add(extra), ...);
+  for (const std::string& name : p.checked)
+    if (std::ranges::find(p.all, name, &constructor_parameter::name) == p.all.end())
+      throw std::invalid_argument("feedline: checked_on_resume names `" + name +
+                                  "`, which isn't a parameter of bind_loader's function");
+  return p;
+}
+
+/// Refuses names of options of the run for other parameters, and of parameters that aren't there.
 template <class Made, class... Argument, class... Extra>
 void check_names(const std::function<Made(Argument...)>&, const Extra&... extra) {
   (check_name(extra, static_cast<const other_options<Argument...>*>(nullptr)), ...);
+  parameters_among(extra...);
 }
 
-/// Lets a constructor name an option that it doesn't have, and the nearest one that it has: pybind11 lists all of them.
-inline void name_unknown_options(py::object& c, const py::list& known) {
+/// Puts a function around a constructor, which
+/// - names an option that it doesn't have, and the nearest one that it has: pybind11 lists all of them;
+/// - takes a run whose epochs are given for a finite one, if nothing else is said;
+/// - notes the values of the parameters in `checked`.
+inline void wrap_constructor(py::object& c, constructor_parameters known,
+                             python_loader& (*loader_of)(const py::object&)) {
+  py::list names;
+  for (const constructor_parameter& p : known.all) names.append(p.name);
   const py::object construct = c.attr("__init__");
-  const auto check = [construct, known](const py::object& self, const py::args& arguments,
-                                        const py::kwargs& options) {
+  const auto around = [=, known = std::move(known)](const py::object& self, const py::args& arguments,
+                                                    const py::kwargs& options) {
     check_interpreter(); // a subinterpreter may have got the main one's module, and can't drop its exceptions
+    const std::vector<constructor_parameter>& parameters = known.all;
     for (const auto& [option, value] : options) {
-      if (known.contains(option)) continue;
-      const py::list near = py::module_::import("difflib").attr("get_close_matches")(option, known, 1);
+      if (names.contains(option)) continue;
+      const py::list near = py::module_::import("difflib").attr("get_close_matches")(option, names, 1);
       std::string text = py::type::of(self).attr("__name__").cast<std::string>() + "() has no option " +
                          py::repr(option).cast<std::string>();
       if (!near.empty()) text += ": did you mean " + near[0].cast<std::string>() + "?";
       throw py::type_error(text);
     }
+    const auto given = [&](std::size_t i) -> py::object { // null: it wasn't
+      if (i < arguments.size()) return arguments[i];
+      return options.contains(parameters[i].name) ? py::object(options[parameters[i].name.c_str()])
+                                                  : py::object();
+    };
+    const auto is_set = [&](const char* name) { return options.contains(name) && !options[name].is_none(); };
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      if (parameters[i].name == python::option::infinite::name && !given(i) &&
+          (is_set(python::option::epochs::name) || is_set(python::option::first_epoch::name)))
+        options[python::option::infinite::name] = false;
     construct(self, *arguments, **options);
+    py::dict values;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (std::ranges::find(known.checked, parameters[i].name) == known.checked.end()) continue;
+      const py::object value = given(i) ? given(i) : parameters[i].value;
+      if (value) values[parameters[i].name.c_str()] = comparable(value);
+    }
+    loader_of(self).set_values(std::move(values));
   };
   py::options texts;
   texts.disable_function_signatures(); // the first one's text has it
-  const auto doc = construct.attr("__doc__").cast<std::string>();
-  c.attr("__init__") = py::cpp_function(check, py::name("__init__"), py::is_method(c), doc.c_str());
+  const py::object doc = construct.attr("__doc__");
+  const std::string text = doc.is_none() ? std::string() : doc.cast<std::string>();
+  c.attr(
+      "__init__") = // its own name is another one: pybind11 warns of what it takes for an old way to construct
+      py::cpp_function(around, py::name("init"), py::is_method(c), text.c_str());
 }
 
 template <class Class, class Holder, class Pipeline, class... Argument, class... Extra, class... Option>
@@ -471,26 +562,26 @@ void define_constructor_with(const std::tuple<Option...>*, py::class_<Class, Hol
   static_assert(has_names,
                 "feedline: bind_loader needs a pybind11::arg for each parameter of its function, in order");
   if constexpr (has_names) { // else pybind11 has a second message
-    c.def(py::init([make = std::move(make)](Argument... arguments, Option... options) {
-            check_interpreter(); // a subinterpreter may have got the main one's module
-            chosen_run chosen;
-            (choose(chosen, arguments), ...);
-            (choose(chosen, options), ...);
-            complete(chosen);
-            std::optional<py::gil_scoped_release> unlocked;
-            if constexpr (!(has_python_objects<std::remove_cvref_t<Argument>> || ...)) unlocked.emplace();
-            auto pipeline = as_any_pipeline(make(std::forward<Argument>(arguments)...));
-            unlocked.reset();
-            return std::make_shared<Class>(std::move(pipeline), std::move(chosen.options));
-          }),
-          extra..., py::kw_only(), py::arg(Option::name) = Option().value..., constructor_doc);
-    py::list names;
-    const auto add = [&]<class E>(const E& e) {
-      if constexpr (std::is_base_of_v<py::arg, E>) names.append(e.name);
-    };
-    (add(extra), ...);
-    (names.append(Option::name), ...);
-    name_unknown_options(c, names);
+    c.def(
+        py::init([make = std::move(make)](Argument... arguments, Option... options) {
+          chosen_run chosen;
+          (choose(chosen, arguments), ...);
+          (choose(chosen, options), ...);
+          complete(chosen);
+          if (chosen.options.epoch && !Class::shows_epoch)
+            throw py::value_error(
+                "epoch: only a batch with several fields, none of which is called `epoch`, gets another one");
+          std::optional<py::gil_scoped_release> unlocked;
+          if constexpr (!(has_python_objects<std::remove_cvref_t<Argument>> || ...)) unlocked.emplace();
+          auto pipeline = as_any_pipeline(make(std::forward<Argument>(arguments)...));
+          unlocked.reset();
+          return std::make_shared<Class>(std::move(pipeline), std::move(chosen.options));
+        }),
+        extra..., py::kw_only(), py::arg(Option::name) = Option().value..., constructor_doc);
+    constructor_parameters known = parameters_among(extra...);
+    (known.all.push_back({Option::name, {}}), ...);
+    wrap_constructor(c, std::move(known),
+                     [](const py::object& self) -> python_loader& { return self.cast<Class&>(); });
   }
 }
 

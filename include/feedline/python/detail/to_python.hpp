@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Items as Python objects: tensors become arrays that use the item's memory.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -176,14 +177,45 @@ struct python_iterator : py::object {
 /// How the fields of a struct arrive in Python.
 enum class field_container { dict, named_tuple, tuple };
 
+/// Whether the batches among an item's types have room for a field `epoch`.
+template <class Item>
+inline constexpr bool may_show_epoch = false;
+template <class T, class Mode>
+  requires(!is_one_column<Mode, T>)
+inline constexpr bool may_show_epoch<batch_of<T, Mode>> = [] {
+  constexpr auto names = names_of_fields<T>();
+  return std::find(names.begin(), names.end(), "epoch") == names.end();
+}();
+template <class... T>
+inline constexpr bool may_show_epoch<std::variant<T...>> = (may_show_epoch<T> && ...);
+
+/// The epoch of an item's last sample, if the item knows it.
+template <class Item>
+std::optional<std::uint32_t> last_epoch_of(const Item&) {
+  return std::nullopt;
+}
+
+template <class T, class Mode>
+std::optional<std::uint32_t> last_epoch_of(const batch_of<T, Mode>& batch) {
+  return batch.size() > 0 ? std::optional(batch.epoch()) : std::nullopt;
+}
+
+template <class... T>
+std::optional<std::uint32_t> last_epoch_of(const std::variant<T...>& item) {
+  return std::visit([](const auto& held) { return last_epoch_of(held); }, item);
+}
+
 /// Makes the Python objects of one item. They keep `owner` alive, which has the item.
 class [[gnu::visibility("hidden")]] to_python {
  public:
-  to_python(py::object owner, field_container fields) : owner_(std::move(owner)), fields_(fields) {}
+  to_python(py::object owner, field_container fields, bool epoch)
+      : owner_(std::move(owner)), fields_(fields), epoch_(epoch) {}
 
   py::object operator()(std::string& text) const { return py::bytes(text.data(), text.size()); }
 
   py::object operator()(std::string_view text) const { return py::bytes(text.data(), text.size()); }
+
+  py::object operator()(py::array_t<std::int64_t>& array) const { return array; }
 
   template <number T>
   py::object operator()(T& value) const {
@@ -243,8 +275,20 @@ class [[gnu::visibility("hidden")]] to_python {
 
   template <class T, class Mode>
   py::object operator()(batch_of<T, Mode>& batch) const {
-    if constexpr (is_one_column<Mode, T>) return (*this)(batch.values());
-    else return (*this)(static_cast<struct_columns<T, Mode>&>(batch));
+    if constexpr (is_one_column<Mode, T>) {
+      return (*this)(batch.values());
+    } else {
+      if (!epoch_) return (*this)(static_cast<struct_columns<T, Mode>&>(batch));
+      py::array_t<std::int64_t> epochs(static_cast<py::ssize_t>(batch.size()));
+      std::int64_t* to = epochs.mutable_data();
+      for (const sample_id& id : batch.ids()) *to++ = id.epoch;
+      constexpr auto names = names_of_fields<T>();
+      std::array<std::string_view, names.size() + 1> all{};
+      std::copy(names.begin(), names.end(), all.begin());
+      all.back() = "epoch";
+      return named<std::tuple_size_v<decltype(all_columns(batch))> + 1>(
+          all, std::tuple_cat(all_columns(batch), std::tie(epochs)));
+    }
   }
 
   template <class T, class Mode>
@@ -318,16 +362,18 @@ class [[gnu::visibility("hidden")]] to_python {
 
   py::object owner_;
   field_container fields_;
+  bool epoch_; // whether a batch has a field of its samples' epochs
 };
 
 /// The Python objects of an item, which lives as long as one of them uses its memory.
 template <class Item>
-py::object as_python(Item item, field_container fields) {
+py::object as_python(Item item, field_container fields, bool epoch) {
   auto held = std::make_unique<Item>(std::move(item));
   Item& kept = *held;
   const py::capsule owner(held.get(), [](void* memory) { delete static_cast<Item*>(memory); });
   static_cast<void>(held.release());
-  if constexpr (becomes_python<Item>) return to_python(owner, fields)(kept); // else the user sees one error
+  if constexpr (becomes_python<Item>)
+    return to_python(owner, fields, epoch)(kept); // else the user sees one error
   else return {};
 }
 
