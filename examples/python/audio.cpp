@@ -80,23 +80,6 @@ class spectrogram_maker {
 
 constexpr std::size_t default_min_size = 8'000;
 
-struct pipeline_options {
-  fl::shuffle_options shuffle;
-  std::size_t queued; // encoded clips that wait for a worker
-  std::size_t batch_size;
-  fl::shape shape; // of a spectrogram
-  std::size_t workers;
-};
-
-/// Encoded clips are views of the files, so a large shuffle buffer needs little memory. They are decoded after it.
-template <class Rows, class Make>
-fl::any_pipeline<fl::batch_of<example>> pipeline_of(const Rows& rows, const Make& make,
-                                                    const pipeline_options& o) {
-  return rows | fl::shuffle(o.shuffle) | fl::prefetch(o.queued) |
-         fl::batch_into<example>(o.batch_size, make, fl::shapes{{o.shape}}, fl::workers{o.workers},
-                                 fl::name{"spectrogram"});
-}
-
 /// Whether the rows of a file can be read only once, and so can't be counted.
 bool is_pipe(const std::string& name) {
   std::error_code error;
@@ -105,26 +88,16 @@ bool is_pipe(const std::string& name) {
 }
 
 fl::any_pipeline<fl::batch_of<example>>
-loader(const fl::file_patterns& arrow_files, fl::python::option::seed, std::int64_t batch_size,
-       std::int64_t shuffle_buffer_size, std::optional<std::int64_t> shuffle_min_size,
-       std::int64_t sample_rate, double clip_seconds, std::int64_t n_mels, std::int64_t n_fft,
-       std::int64_t hop_length, std::int64_t n_workers, std::int64_t raw_channel_size,
-       fl::python::option::infinite, bool augment, std::optional<std::int64_t> num_workers,
-       std::optional<bool> is_shuffled, fl::python::option::on_notice on_notice, const std::string& audio,
-       const std::string& label) {
+pipeline_of(const fl::file_patterns& arrow_files, fl::python::option::seed, std::int64_t batch_size,
+            std::int64_t shuffle_buffer_size, std::optional<std::int64_t> shuffle_min_size,
+            std::int64_t sample_rate, double clip_seconds, std::int64_t n_mels, std::int64_t n_fft,
+            std::int64_t hop_length, std::int64_t n_workers, std::int64_t raw_channel_size,
+            fl::python::option::infinite, bool augment, std::optional<std::int64_t> num_workers,
+            std::optional<bool> is_shuffled, fl::python::option::on_notice on_notice,
+            const std::string& audio, const std::string& label) {
   require(!arrow_files.names().empty(), "arrow_files is empty: name at least one file or pattern");
-  const bool keeps_order = is_shuffled == false;
-  require(is_shuffled != true || (shuffle_buffer_size != 1 && shuffle_min_size != 0),
-          "shuffle is True, but a buffer of 1 and a minimum of 0 shuffle nothing");
-  const std::size_t buffer =
-      keeps_order ? 1 : checked("shuffle_buffer_size", shuffle_buffer_size, 100'000'000);
-  const fl::shuffle_options shuffle{buffer,
-                                    shuffle_min_size && !keeps_order
-                                        ? checked("shuffle_min_size", *shuffle_min_size, 100'000'000, 0)
-                                        : std::min(default_min_size, buffer)};
-  require(shuffle.min_fill <= shuffle.capacity,
-          "shuffle_min_size " + std::to_string(shuffle.min_fill) + " is above shuffle_buffer_size " +
-              std::to_string(shuffle_buffer_size) + ": the shuffle buffer would never hold so many");
+  const fl::shuffle_options shuffle =
+      shuffle_of(shuffle_buffer_size, shuffle_min_size, default_min_size, is_shuffled);
   require(clip_seconds > 0 && clip_seconds <= 3600,
           "clip_seconds must be above 0 and at most 3600, not " + std::to_string(clip_seconds));
   const auto rate = static_cast<double>(checked("sample_rate", sample_rate, 10'000'000));
@@ -142,24 +115,22 @@ loader(const fl::file_patterns& arrow_files, fl::python::option::seed, std::int6
 
   const auto make = fl::per_worker(
       [spectrogram, length, augment] { return spectrogram_maker(spectrogram, length, augment); });
-  const pipeline_options options{.shuffle = shuffle,
-                                 .queued = checked("raw_channel_size", raw_channel_size, 1'000'000),
-                                 .batch_size = checked("batch_size", batch_size, 1'000'000),
-                                 .shape = {spectrogram.mels(), frames},
-                                 .workers = workers_of(n_workers, num_workers)};
   const auto rows =
       fl::arrow_rows<clip>(arrow_files, {audio, label}, {.on_notice = on_notice.notify}).source();
-  const bool in_order = shuffle.capacity == 1 || shuffle.min_fill == 0;
   const bool counted = std::ranges::none_of(rows.files().names(), is_pipe);
-  return pipeline_of(file_samples(rows, in_order, counted ? "" : "rows of a pipe can be read only once"),
-                     make, options);
+  // Encoded clips are views of the files, so a large shuffle buffer needs little memory. They are decoded after it.
+  return file_samples(rows, keeps_order(shuffle), counted ? "" : "rows of a pipe can be read only once") |
+         fl::shuffle(shuffle) | fl::prefetch(checked("raw_channel_size", raw_channel_size, 1'000'000)) |
+         fl::batch_into<example>(checked("batch_size", batch_size, 1'000'000), make,
+                                 fl::shapes{{{spectrogram.mels(), frames}}},
+                                 fl::workers{workers_of(n_workers, num_workers)}, fl::name{"spectrogram"});
 }
 
 } // namespace
 
 void add_audio(pybind11::module_& m) {
   fl::python::bind_loader(
-      m, "Loader", loader, py::arg("arrow_files"), py::arg("seed") = 0, py::arg("batch_size") = 64,
+      m, "Loader", pipeline_of, py::arg("arrow_files"), py::arg("seed") = 0, py::arg("batch_size") = 64,
       py::arg("shuffle_buffer_size") = 10'000, py::arg_v("shuffle_min_size", py::none(), "8000"),
       py::arg("sample_rate") = 32'000, py::arg("clip_seconds") = 5.0, py::arg("n_mels") = 128,
       py::arg("n_fft") = 1024, py::arg("hop_length") = 320, py::arg("n_workers") = 8,

@@ -195,20 +195,12 @@ loader(const fl::file_patterns& shards, fl::python::option::seed, std::int64_t b
     require(m >= -1 && m <= 1, "mean must be three numbers from -1 to 1, for pixels from 0 to 1");
   for (const double s : o.normalization.std)
     require(s > 0 && std::isfinite(s), "std must be three numbers above 0, for pixels from 0 to 1");
-  const bool keeps_order = is_shuffled == false;
-  require(is_shuffled != true || (shuffle_buffer_size != 1 && shuffle_min_size != 0),
-          "shuffle is True, but a buffer of 1 and a minimum of 0 shuffle nothing");
-  const fl::shuffle_options shuffle{
-      keeps_order ? 1 : checked("shuffle_buffer_size", shuffle_buffer_size, 100'000'000),
-      keeps_order ? 1 : checked("shuffle_min_size", shuffle_min_size, 100'000'000, 0)};
-  require(shuffle.min_fill <= shuffle.capacity,
-          "shuffle_min_size " + std::to_string(shuffle_min_size) + " is above shuffle_buffer_size " +
-              std::to_string(shuffle_buffer_size) + ": the shuffle buffer would never hold so many");
+  const fl::shuffle_options shuffle = shuffle_of(shuffle_buffer_size, shuffle_min_size, 1, is_shuffled);
   const auto store = store_of(shards, cache_dir, cache_bytes, on_notice.notify);
   const pipeline_options p{
       .samples = file_samples(
           fl::tar_samples(shards, {.keep_index = keep_index, .remote = store, .on_notice = on_notice.notify}),
-          shuffle.capacity == 1 || shuffle.min_fill == 0, store ? "its shards are on a server" : ""),
+          keeps_order(shuffle), store ? "its shards are on a server" : ""),
       .shuffle = shuffle,
       .batch_size = checked("batch_size", batch_size, 1'000'000),
       .workers = workers_of(n_workers, num_workers),

@@ -13,6 +13,7 @@
 
 #include <feedline/core/contract.hpp>
 #include <feedline/core/workers.hpp>
+#include <feedline/stage/shuffle.hpp>
 #include <pybind11/pybind11.h>
 
 void add_text(pybind11::module_& m);
@@ -37,6 +38,26 @@ inline std::size_t workers_of(std::int64_t n_workers, const std::optional<std::i
              ? checked("num_workers", std::max<std::int64_t>(*num_workers, 1), feedline::workers::limit)
              : checked("n_workers", n_workers, feedline::workers::limit);
 }
+
+/// The options of a shuffle buffer. PyTorch's shuffle=False means a buffer of 1.
+inline feedline::shuffle_options shuffle_of(std::int64_t buffer_size,
+                                            const std::optional<std::int64_t>& min_size,
+                                            std::size_t default_min_size,
+                                            const std::optional<bool>& shuffle) {
+  if (shuffle == false) return {1, 1};
+  require(!shuffle || (buffer_size != 1 && min_size != 0),
+          "shuffle is True, but a buffer of 1 and a minimum of 0 shuffle nothing");
+  const std::size_t capacity = checked("shuffle_buffer_size", buffer_size, 100'000'000);
+  const std::size_t min_fill = min_size ? checked("shuffle_min_size", *min_size, 100'000'000, 0)
+                                        : std::min(default_min_size, capacity);
+  require(min_fill <= capacity, "shuffle_min_size " + std::to_string(min_fill) +
+                                    " is above shuffle_buffer_size " + std::to_string(buffer_size) +
+                                    ": the shuffle buffer would never hold so many");
+  return {capacity, min_fill};
+}
+
+/// Whether a shuffle buffer leaves the order as it is.
+inline bool keeps_order(const feedline::shuffle_options& o) { return o.capacity == 1 || o.min_fill == 0; }
 
 /// A source of files that knows how many samples it has, from their headers or metadata, read once for all copies. With `listed`
 /// each epoch has the files in their listed order.
