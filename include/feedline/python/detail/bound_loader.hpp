@@ -43,7 +43,7 @@ struct python_options {
   finite_options run;                                 // for both modes
   std::uint32_t passes = 0;                           // that were begun before the one to resume
   bool resumes_at_end = false;                        // that one has ended: the next one begins
-  std::optional<std::uint32_t> resumed_epoch;         // of the last item before it
+  std::optional<std::uint32_t> reached_epoch;         // of the last item before it
   py::object resumed_values = py::none();             // of the parameters that a state was taken with
   bool allow_other_options = false;                   // those may differ here
   std::vector<std::shared_ptr<py::object>> functions; // which options call
@@ -209,7 +209,7 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
       options.passes = 0;
       options.resumes_at_end = false;
       options.resumed_values = py::none(); // such a program knows nothing of them
-      options.resumed_epoch.reset();
+      options.reached_epoch.reset();
       return;
     }
     if (!py::isinstance<py::dict>(state))
@@ -224,7 +224,7 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     options.passes = passes;
     options.resumes_at_end = part("ended").is(py::bool_(true));
     py::detail::make_caster<std::uint32_t> epoch;
-    options.resumed_epoch =
+    options.reached_epoch =
         epoch.load(part("epoch"), false) ? std::optional<std::uint32_t>(epoch) : std::nullopt;
     options.resumed_values = part("options");
   }
@@ -490,7 +490,7 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     note_resumed();
     const std::uint64_t first = first_epoch_of(options_.passes + (options_.resumes_at_end ? 1 : 0));
     const bool resumes = options_.run.resume && !options_.resumes_at_end;
-    if (resumes && options_.resumed_epoch) return *options_.resumed_epoch;
+    if (resumes && options_.reached_epoch) return *options_.reached_epoch;
     return static_cast<std::uint32_t>(resumes ? epoch_of(options_.run.resume->state().at, first) : first);
   }
 
