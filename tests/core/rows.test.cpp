@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <ranges>
 #include <stdexcept>
@@ -307,4 +308,52 @@ TEST_CASE("A run stops in the middle of a row") {
     waits.wait(false);
   }
   CHECK(last < 2016); // quick values are worked on up to 16 at a time
+}
+
+namespace {
+
+/// Counts how many objects of hold_row() exist, and how many there were.
+struct holding {
+  struct held {
+    explicit held(std::atomic<int>& now) : now_(now) { ++now_; }
+
+    held(held&&) = delete;
+
+    ~held() { --now_; }
+
+   private:
+    std::atomic<int>& now_;
+  };
+
+  held hold_row() const {
+    ++*rows;
+    return held(*now);
+  }
+
+  std::uint64_t operator()(std::uint64_t n) const {
+    if (*now > 0) ++*calls_in_rows;
+    return n;
+  }
+
+  std::shared_ptr<std::atomic<int>> rows = std::make_shared<std::atomic<int>>(0);
+  std::shared_ptr<std::atomic<int>> now = std::make_shared<std::atomic<int>>(0);
+  std::shared_ptr<std::atomic<int>> calls_in_rows = std::make_shared<std::atomic<int>>(0);
+};
+
+} // namespace
+
+TEST_CASE("What a function's hold_row() returns exists while a row passes it") {
+  const feedline::test::watchdog guard("held rows");
+  const holding mapped;
+  std::uint64_t items = 0;
+  for ([[maybe_unused]] const auto& batch :
+       (fl::from(std::views::iota(std::uint64_t{0}, std::uint64_t{100'000})) |
+        fl::map(mapped, fl::workers{2}) | fl::batch(100))
+           .finite())
+    items += 100;
+  CHECK(items == 100'000);
+  CHECK(*mapped.now == 0);
+  CHECK(*mapped.rows > 0);
+  CHECK(*mapped.rows < 50'000); // several items pass in one
+  CHECK(*mapped.calls_in_rows > 50'000);
 }

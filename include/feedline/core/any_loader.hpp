@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include <feedline/core/loader.hpp>
 #include <feedline/core/memory_plan.hpp>
@@ -30,7 +31,11 @@ class any_pipeline {
   /// Takes over a pipeline of the same items.
   template <class Source, class... Segments>
     requires std::same_as<typename pipeline<Source, Segments...>::item, Item>
-  any_pipeline(const pipeline<Source, Segments...>& p) : type_(&p.type()), described_(p.described()) {}
+  any_pipeline(const pipeline<Source, Segments...>& p) : any_pipeline(p.type(), p.described()) {}
+
+  /// For the library: the type must live as long as the described source.
+  any_pipeline(const detail::run_type& type, detail::described_pipeline described)
+      : type_(&type), described_(std::move(described)) {}
 
   ///@{
   /// As the member of pipeline with this name.

@@ -149,7 +149,6 @@ class formatted_by_position : public places_in_files {
       throw;
     } catch (const std::exception& error) {
       file.problem = error.what();
-      file.samples = 1;
     }
     return file;
   }

@@ -40,6 +40,12 @@ class filter_stage : public function_stage<Held> {
 
     bool keeps(const In& in, context& c) { return call(f.get(), in, c); }
 
+    auto hold_row()
+      requires requires(function& own) { own.get().hold_row(); }
+    {
+      return f.get().hold_row();
+    }
+
     [[gnu::always_inline]] void operator()(sample<In>&& s, auto& emit, context& c) {
       if (keeps(s.value, c)) emit(std::move(s));
     }

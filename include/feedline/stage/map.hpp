@@ -79,6 +79,12 @@ class map_stage : public limited_function_stage<Held> {
       }
     }
 
+    auto hold_row()
+      requires requires(function& own) { own.get().hold_row(); }
+    {
+      return f.get().hold_row();
+    }
+
     [[gnu::always_inline]] void operator()(In&& in, auto& emit, context& c) {
       if constexpr (is_large_item<output>) {
         sample<slot<output>> made{make(std::move(in), c), c.id()};
@@ -126,6 +132,8 @@ class map_stage : public limited_function_stage<Held> {
 /// Gives:   one item for each, of the function's return type. A std::string_view or std::span of an item that owns its
 ///          elements (a string, vector, array or tensor) doesn't compile: it would dangle
 /// Order:   kept, with any number of workers; with unordered, the order in which they are finished
+/// Rows:    several small items may pass at once: if the function is an object with `hold_row()`, what that returns exists while
+///          the function is called with them, a lock for example
 /// Throws:  what the function throws, as a failure of its sample
 /// Stops:   after the item in hand; a slow function can check `context.stop`
 /// Example: `source | map([](const tar_sample& s) { return decode_jpeg(s["jpg"]); }, workers{8},

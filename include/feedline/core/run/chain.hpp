@@ -249,6 +249,7 @@ class node final : public node_base {
     used_row row;
     std::size_t used = 0;
     try {
+      [[maybe_unused]] const auto held = hold_row_of(stage_);
       while (used < count) {
         if (run.attention.load(std::memory_order_relaxed)) [[unlikely]]
           if (result = from.wanted(); result != flow::more) break;

@@ -58,39 +58,82 @@ class held_search {
   std::string why_lost_;
 };
 
-/// Reads the samples again, as they arrive at the stage after `Stages`. Leaves out samples that can't be read, but passes on an
-/// outage.
-template <class Item, class Stages>
-std::shared_ptr<read_again> read_items_held(held_request request, start_search<Item> search_in) {
-  using worker = sample_worker<Item, Stages>;
-  using result = typename worker::output;
-  const run_context& context = request.context;
+/// Reads samples again, as they arrive at a stage that receives items of type Item. `start(request, epoch, wanted)` returns what
+/// makes those of an epoch again; its `worker(request, search, wants)` makes some of them in a thread, `next()` by `next()`. Leaves
+/// out samples that can't be read, but passes on an outage.
+template <class Item, class Start>
+std::shared_ptr<read_again> read_each_epoch(held_request request, const Start& start) {
   std::mutex mutex;
-  typename samples_read_again<result>::list all;
+  typename samples_read_again<Item>::list all;
   all.reserve(request.ids.size());
   held_search search(request.names.front(), std::move(request.ids));
   const auto is_wanted = [&](const sample_id& id) { return search.wants(id); };
   const function_ref<bool(const sample_id&)> wanted_part(is_wanted);
-  search.for_each_epoch([&](std::uint32_t epoch, const std::vector<wanted_sample>& wanted) {
-    const auto finder = search_in(request.source, make_epoch(request.options, epoch, context.stop, 0), wanted,
-                                  context.stopped);
+  search.for_each_epoch([&](std::uint32_t number, const std::vector<wanted_sample>& wanted) {
+    const auto epoch = start(request, make_epoch(request.options, number, request.context.stop, 0), wanted);
     run_on_threads(std::min(request.threads, wanted.size()), [&] {
-      typename samples_read_again<result>::list found;
-      worker through(request.names, request.stages, context.seed, on_error::skip, context.stop,
-                     {.wants = &wanted_part});
-      while (auto s = finder->next([&](const sample_id& id) { search.lost(id); })) {
-        outcomes<result>& made = through.run(std::move(*s));
-        for (sample<result>& one : made.values) found.push_back(carry(std::move(one)));
-        for (const auto& one : made.failures) search.lost(*one.failure);
+      typename samples_read_again<Item>::list found;
+      const auto worker = epoch->worker(request, search, {.wants = &wanted_part});
+      while (outcomes<Item>* const made = worker->next()) {
+        for (sample<Item>& one : made->values) found.push_back(carry(std::move(one)));
+        for (const auto& one : made->failures) search.lost(*one.failure);
       }
       const std::lock_guard lock(mutex);
       std::move(found.begin(), found.end(), std::back_inserter(all));
     });
-    if (finder->gave_up()) search.lost(std::string("the source ") + finder->gave_up());
+    if (epoch->gave_up()) search.lost(std::string("the source ") + epoch->gave_up());
   });
-  auto found = owned<read_again>(new samples_read_again<result>(std::move(all)));
+  auto found = owned<read_again>(new samples_read_again<Item>(std::move(all)));
   found->why_lost = search.why_lost();
   return found;
+}
+
+/// The samples of an epoch as they arrive behind `Stages`, the first of a pipeline, whose source yields items of type `Item`.
+template <class Item, class Stages>
+class epoch_again {
+ public:
+  class worker_again {
+   public:
+    using output = typename sample_worker<Item, Stages>::output;
+
+    worker_again(item_finder<Item>& finder, const held_request& r, held_search& search, outcome_limits limits)
+        : finder_(finder),
+          search_(search),
+          through_({r.names.begin(), r.names.begin() + 1 + Stages::size}, r.stages, r.context.seed,
+                   on_error::skip, r.context.stop, limits) {}
+
+    /// What becomes of the next sample; null after the last.
+    outcomes<output>* next() {
+      auto s = finder_.next([&](const sample_id& id) { search_.lost(id); });
+      return s ? &through_.run(std::move(*s)) : nullptr;
+    }
+
+   private:
+    item_finder<Item>& finder_;
+    held_search& search_;
+    sample_worker<Item, Stages> through_;
+  };
+
+  explicit epoch_again(std::shared_ptr<item_finder<Item>> finder) : finder_(std::move(finder)) {}
+
+  std::unique_ptr<worker_again> worker(const held_request& r, held_search& search, outcome_limits limits) {
+    return std::make_unique<worker_again>(*finder_, r, search, limits);
+  }
+
+  const char* gave_up() const noexcept { return finder_->gave_up(); }
+
+ private:
+  std::shared_ptr<item_finder<Item>> finder_;
+};
+
+/// Reads samples again, as they arrive at the stage after `Stages`, from a source with such a search.
+template <class Item, class Stages>
+std::shared_ptr<read_again> read_items_held(held_request request, start_search<Item> search_in) {
+  using result = typename sample_worker<Item, Stages>::output;
+  return read_each_epoch<result>(std::move(request), [&](const held_request& r, const epoch& e,
+                                                         const std::vector<wanted_sample>& wanted) {
+    return std::make_unique<epoch_again<Item, Stages>>(search_in(r.source, e, wanted, r.context.stopped));
+  });
 }
 
 template <source Source, class Stages>

@@ -39,6 +39,13 @@ concept lends_room = requires(Stage& stage) {
   { stage.room() } -> std::same_as<std::span<In>>;
 };
 
+/// What the user's function in a stage wants to exist while a row passes it; see map().
+template <class Stage>
+auto hold_row_of(Stage& stage) {
+  if constexpr (requires { stage.hold_row(); }) return stage.hold_row();
+  else return std::false_type();
+}
+
 /// The row of values that a chain receives from outside, and how much of it was taken.
 struct row_origin {
   row_ids ids;         // of the values in hand

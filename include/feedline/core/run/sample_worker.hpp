@@ -131,10 +131,24 @@ struct stage_outside {
   bool makes_parts;
 };
 
-/// The places of a source and stages with these names. `stages`: those after the first `before`. An additional place at the
+/// The stages of the pipeline before such stages.
+struct stages_before {
+  std::size_t count = 0;
+  std::size_t of_source = 0; ///< how many of them belong to the source
+  bool make_parts = false;   ///< some may make several items of a sample
+
+  void add(const stage_outside& stage) noexcept {
+    ++count;
+    of_source += stage.belongs_to_source;
+    make_parts |= stage.makes_parts;
+  }
+};
+
+/// The places of a source and stages with these names. `stages`: those after `before`. An additional place at the
 /// end keeps pointers to the last one valid.
 std::vector<stage_place> places_outside_run(const run_context& context, std::vector<std::string> names,
-                                            std::size_t before, std::initializer_list<stage_outside> stages);
+                                            stages_before before,
+                                            std::initializer_list<stage_outside> stages);
 
 /// One thread's copy of stages, for samples that pass through them outside of a run: to replay them, to read them again,
 /// or inside another stage or source.
@@ -146,9 +160,10 @@ class sample_worker<In, types<Stages...>> {
  public:
   using output = typename types<Stages...>::template output<In>;
 
-  /// `names`: of the source, `before` stages, and these stages, which must outlive it, as what the limits refer to.
+  /// `names`: of the source, the stages `before`, and these stages, which must outlive it, as what the limits refer to.
   sample_worker(std::vector<std::string> names, const std::shared_ptr<const void>* stages, std::uint64_t seed,
-                on_error how, const std::stop_token& stop, outcome_limits limits = {}, std::size_t before = 0)
+                on_error how, const std::stop_token& stop, outcome_limits limits = {},
+                stages_before before = {})
       : context_{.seed = seed, .on_error = how, .drain = false, .stop = stop},
         places_(places_outside_run(
             context_, std::move(names), before,
@@ -156,9 +171,8 @@ class sample_worker<In, types<Stages...>> {
         thread_(places_.size()),
         progress_(0),
         end_{progress_, made_, context_.stop, limits},
-        chain_(
-            chain_parts<outcome_parts<output>>{stages, places_.data() + 1 + before, thread_, 0, end_}.behind(
-                chain::skipped)) {
+        chain_(chain_parts<outcome_parts<output>>{stages, places_.data() + 1 + before.count, thread_, 0, end_}
+                   .behind(chain::skipped)) {
     chain_.sink().begin_packet(~std::uint64_t{0}); // no position in a stream
   }
 
@@ -214,18 +228,16 @@ FEEDLINE_INLINE void number_equal_names(std::vector<stage_place>& places) {
 
 FEEDLINE_INLINE std::vector<stage_place> places_outside_run(const run_context& context,
                                                             std::vector<std::string> names,
-                                                            std::size_t before,
+                                                            stages_before before,
                                                             std::initializer_list<stage_outside> stages) {
   std::vector<stage_place> places;
   for (std::string& name : names) places.push_back({context, std::move(name), places.size(), false});
   number_equal_names(places);
-  std::size_t number = 1 + before, of_source = 0;
-  bool of_parts = false;
   for (const stage_outside& stage : stages) {
-    places[number].of_source = of_source;
-    places[number++].of_parts = of_parts;
-    of_source += stage.belongs_to_source;
-    of_parts |= stage.makes_parts;
+    stage_place& place = places[1 + before.count];
+    place.of_source = before.of_source;
+    place.of_parts = before.make_parts;
+    before.add(stage);
   }
   places.push_back(places.back());
   return places;

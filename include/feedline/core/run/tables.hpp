@@ -111,30 +111,39 @@ struct source_table {
 template <source Source>
 constinit const source_type source_table<Source>::value = type_of_source<Source>();
 
+/// A stage whose state may have buffers of the samples that it receives.
+template <class Stage, class In>
+concept keeps_samples = may_hold_samples<Stage> && has_state<bound_t<Stage, In>>;
+
+/// The type of a stage that receives items of type In and reads no samples again.
+template <class In, class Stage>
+consteval stage_type type_of_stage() {
+  stage_type t{.facts = &facts_of_stage<In, Stage>,
+               .output_count = nullptr,
+               .is_stored = storable<In>,
+               .for_run = nullptr,
+               .from_values = nullptr,
+               .from_source = nullptr};
+  if constexpr (requires(const Stage& s) { s.output_count(0, true); })
+    t.output_count = [](const void* s, std::uint64_t items, bool drains) -> std::uint64_t {
+      return as<Stage>(s).output_count(items, drains);
+    };
+  else if constexpr (traits_of<Stage>().one_to_one)
+    t.output_count = [](const void*, std::uint64_t items, bool) { return items; };
+  if constexpr (requires(const Stage& s) { s.for_run(); })
+    t.for_run = [](const void* s) { return share(as<Stage>(s).for_run()); };
+  if constexpr (keeps_samples<Stage, In> && storable<In>) t.from_values = &stored_samples<In>;
+  return t;
+}
+
 /// The type of stage number N.
 template <source Source, class Stages, std::size_t N>
 consteval stage_type type_of_stage() {
   using stage = typename Stages::template element<N>;
   using in = typename Stages::template output_of_first<N, source_item_t<Source>>;
-  stage_type t{.facts = &facts_of_stage<in, stage>,
-               .output_count = nullptr,
-               .is_stored = storable<in>,
-               .for_run = nullptr,
-               .from_values = nullptr,
-               .from_source = nullptr};
-  if constexpr (requires(const stage& s) { s.output_count(0, true); })
-    t.output_count = [](const void* s, std::uint64_t items, bool drains) -> std::uint64_t {
-      return as<stage>(s).output_count(items, drains);
-    };
-  else if constexpr (traits_of<stage>().one_to_one)
-    t.output_count = [](const void*, std::uint64_t items, bool) { return items; };
-  if constexpr (requires(const stage& s) { s.for_run(); })
-    t.for_run = [](const void* s) { return share(as<stage>(s).for_run()); };
-  if constexpr (may_hold_samples<stage> && has_state<bound_t<stage, in>>) {
-    if constexpr (storable<in>) t.from_values = &stored_samples<in>;
-    if constexpr (N <= stages_of_one_sample(Stages()))
-      t.from_source = &read_held<Source, typename Stages::template first<N>>;
-  }
+  stage_type t = type_of_stage<in, stage>();
+  if constexpr (keeps_samples<stage, in> && N <= stages_of_one_sample(Stages()))
+    t.from_source = &read_held<Source, typename Stages::template first<N>>;
   return t;
 }
 
@@ -163,6 +172,17 @@ std::shared_ptr<channel_base> make_dealer(const channel_config& config) {
   return owned<channel_base>(new dealer_of<Source>(config));
 }
 
+/// Whether all items keep the order of the samples.
+template <class... Segments, class... Stages>
+consteval bool are_ordered(segment_list<Segments...>, types<Stages...>) {
+  return (Segments::traits.ordered && ...) && !(traits_of<Stages>().unordered || ...);
+}
+
+template <class... Stages>
+consteval bool have_random_order(types<Stages...>) {
+  return (traits_of<Stages>().random_order || ...);
+}
+
 /// The tables of a pipeline.
 template <source Source, class... Segments>
 class tables {
@@ -175,14 +195,6 @@ class tables {
   // A source that workers directly downstream can read at the same time needs neither thread nor queue.
   static constexpr bool is_dealt =
       dealt_source<Source> && list::first_stage[1] == 0 && !list::traits[0].has_queue && is_parallel(1);
-
-  static constexpr bool is_ordered = (Segments::traits.ordered && ...) && []<class... S>(types<S...>) {
-    return !(traits_of<S>().unordered || ...);
-  }(stages());
-
-  static constexpr bool has_random_order = []<class... S>(types<S...>) {
-    return (source_traits_of<Source>().random_order || ... || traits_of<S>().random_order);
-  }(stages());
 
   template <std::size_t I, class... Stages>
   static constexpr segment_type type_of_segment(types<Stages...> own) {
@@ -226,11 +238,12 @@ class tables {
   static constexpr run_type run{.source = source_table<Source>::value,
                                 .stages = stages_,
                                 .segments = segments_,
-                                .has = !is_ordered               ? checkpoints::unordered
-                                       : list::drops             ? checkpoints::dropping
-                                       : !can_be_resumed<Source> ? checkpoints::live
-                                                                 : checkpoints::always,
-                                .has_random_order = has_random_order,
+                                .has = !are_ordered(list(), stages()) ? checkpoints::unordered
+                                       : list::drops                  ? checkpoints::dropping
+                                       : !can_be_resumed<Source>      ? checkpoints::live
+                                                                      : checkpoints::always,
+                                .has_random_order =
+                                    source_traits_of<Source>().random_order || have_random_order(stages()),
                                 .drops = list::drops,
                                 .is_elastic = detail::is_elastic<Source>(stages())};
 };

@@ -219,7 +219,7 @@ class finisher<mapped_source<Source, Stages, Here>> {
   output finish(unfinished<in>&& u, const std::stop_token& stop) {
     if (!at_work_ || seed_ != u.seed) // another epoch, or another pass over the source
       at_work_ = std::make_unique<worker>(*names_, composed_.stages.data() + Here, u.seed, on_error::fail,
-                                          stop, outcome_limits(), Here);
+                                          stop, outcome_limits(), stages_before{.count = Here});
     seed_ = u.seed;
     return std::move(at_work_->run_for_one({std::move(u.value), u.id}).value().value);
   }
