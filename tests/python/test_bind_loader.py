@@ -1335,7 +1335,7 @@ def test_stubs_have_each_member_with_its_text(tmp_path):
         found, functions = members(tree, name)
         assert ast.get_docstring(found) == cls.__doc__
         for key, value in vars(cls).items():
-            signature = callable(value) and value.__doc__.startswith(key + "(")
+            signature = callable(value) and (value.__doc__ or "").startswith(key + "(")
             if key.startswith("_") and not signature:  # Python's own
                 continue
             text = value.__doc__.partition("\n\n")[2] if callable(value) else value.__doc__ or ""

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory_resource>
 #include <optional>
+#include <ranges>
 #include <semaphore>
 #include <stdexcept>
 #include <stop_token>
@@ -17,8 +18,10 @@
 #include <variant>
 #include <vector>
 
+#include <feedline/core/dynamic_pipeline.hpp>
 #include <feedline/feedline.hpp>
 #include <feedline/python.hpp>
+#include <feedline/python/object.hpp>
 #include <pybind11/functional.h>
 
 namespace fl = feedline;
@@ -30,6 +33,30 @@ std::vector<int> numbers(int count) {
   std::vector<int> all;
   for (int i = 0; i < count; ++i) all.push_back(i);
   return all;
+}
+
+/// Numbers that pass a Python function, a buffer and a filter in C++, in a random order.
+fl::any_pipeline<fl::python::object> mapped(PyObject* function, std::uint64_t count, std::size_t workers) {
+  using fl::python::object;
+  const auto source = fl::from(std::views::iota(std::uint64_t{0}, count));
+  py::object (*const convert)(std::uint64_t&) = [](std::uint64_t& n) -> py::object { return py::int_(n); };
+
+  struct calling {
+    fl::python::lock hold_row() const { return {}; }
+
+    object operator()(object&& item, fl::context&) const {
+      if (!item.value_if<std::uint64_t>() || item.value_if<int>()) throw std::logic_error("no number");
+      const fl::python::lock held;
+      return object(py::reinterpret_borrow<py::function>(function)(item.get()));
+    }
+
+    PyObject* function;
+  };
+
+  fl::dynamic_pipeline p(fl::from(fl::python::objects_of(source, convert)) | fl::global_shuffle());
+  p = p.append(fl::map(calling{function}, fl::workers{workers}, fl::name{"call"}));
+  p = p.append(fl::shuffle({.capacity = 8}));
+  return p.append(fl::filter([](const object&, fl::context& c) { return c.index % 5 != 4; }));
 }
 
 // Where items and sources wait, so that tests know when they do.
@@ -372,6 +399,14 @@ PYBIND11_MODULE(feedline_test_module, m) {
         return all;
       },
       py::arg("by"), py::arg("counts") = py::none());
+
+  fl::python::bind_loader(
+      m, "Mapped",
+      [](const py::object& function, std::uint64_t count, std::size_t workers) {
+        return fl::python::with_references<fl::python::object>{mapped(function.ptr(), count, workers),
+                                                               {function}};
+      },
+      py::arg("function"), py::arg("count"), py::arg("workers") = 2);
 
   py::enum_<gate::state>(m, "Gate")
       .value("open", gate::open)

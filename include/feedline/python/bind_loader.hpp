@@ -137,6 +137,13 @@ auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&
   return c;
 }
 
+/// Among the `extra` of a pybind11::class_ whose objects refer to Python objects: shows these to Python's garbage collector, by the
+/// class's `int traverse(visitproc visit, void* arg) const`, which calls Py_VISIT for each, and `void clear()`, which drops them.
+template <class Class>
+pybind11::custom_type_setup collected() {
+  return detail::collected<Class>();
+}
+
 /// Adds PipelineError to the module of a package, whose name its text has. All loaders of the module and of its submodules raise
 /// it. Without this call the first bind_loader() adds one.
 inline void add_error(pybind11::module_& m, const char* package) { detail::prepare(m, package); }

@@ -9,6 +9,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <feedline/core/any_loader.hpp>
 #include <feedline/core/callback.hpp>
 #include <feedline/core/options.hpp>
 
@@ -176,6 +177,15 @@ struct fields {
 } // namespace feedline::inline FEEDLINE_ABI::python::option
 
 namespace feedline::inline FEEDLINE_ABI::python {
+
+/// What bind_loader's function may return: a pipeline whose functions call Python objects, and these objects. The loader keeps them
+/// alive; the pipeline itself should only point to them, so that Python's garbage collector finds those that refer to the
+/// loader. Such a function of bind_loader takes a Python object, so that it has Python's lock.
+template <class Item>
+struct [[gnu::visibility("hidden")]] with_references {
+  any_pipeline<Item> pipeline;              ///< which calls them
+  std::vector<pybind11::object> references; ///< to them
+};
 
 /// One of bind_loader's `extra`: the parameters of its function that decide what an item is, such as the size of images. A state
 /// has their values; one that was taken with others is refused, unless allow_other_options is True.

@@ -298,8 +298,19 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     return 0;
   }
 
-  /// Drops those functions, when nothing can reach the loader.
+  /// Ends the run when nothing can reach the loader, before the objects that its functions refer to are cleared.
+  void finalize() {
+    if (pid_ != ::getpid() || !has_begun_ || ended_) return;
+    try {
+      stop();
+      abandon();
+    } catch (...) { // nobody is left to hear of it
+    }
+  }
+
+  /// Drops those functions.
   void clear() {
+    is_cleared_ = true;
     for (const auto& function : options_.functions) *function = py::none();
   }
 
@@ -374,7 +385,10 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
       worker.join();
       throw;
     }
-    worker.join();
+    {
+      const py::gil_scoped_release unlocked; // a thread that has called Python needs its lock to end
+      worker.join();
+    }
     if (error) std::rethrow_exception(error);
   }
 
@@ -518,7 +532,7 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
   }
 
   void start(const inside&) {
-    if (is_over_) throw std::runtime_error("the interpreter is ending: no loader can start");
+    if (is_over_ || is_cleared_) throw std::runtime_error("the interpreter is ending: no loader can start");
     const std::uint32_t begins_with = epoch_before_start();
     std::uint32_t pass = options_.passes;
     start_pass(pass, options_.run.resume);
@@ -639,6 +653,7 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
   std::stop_source stopping_;                  // of the current run
   std::uint64_t begins_ = 0;                   // counts begin() and loaded states
   bool has_begun_ = false;
+  bool is_cleared_ = false;        // by the garbage collector
   bool is_taken_from_ = false;     // the current pass has yielded an item,
   bool has_ended_ = false;         // or its end,
   bool ends_after_ready_ = false;  // or will when `ready_` is empty

@@ -134,6 +134,7 @@ inline void raise(const py::handle& type, const pipeline_error& error) {
     if (f.error) std::rethrow_exception(f.error);
   } catch (const py::error_already_set& python) {
     cause = python.value();
+    if (python.trace()) PyException_SetTraceback(cause.ptr(), python.trace().ptr());
   } catch (...) {
   }
   PyException_SetCause(raised.ptr(), cause.release().ptr());
@@ -172,7 +173,8 @@ inline void check_interpreter() {
     throw py::import_error("feedline's loaders work in the main interpreter only, not in subinterpreters");
 }
 
-/// Lets Python's garbage collector see the objects that a loader refers to, which often refer to it.
+/// Lets Python's garbage collector see the objects that one of a class refers to, which often refer to it: the class's
+/// traverse(visit, arg) visits them, clear() drops them, and finalize(), if it has one, is called before anything is dropped.
 template <class Class>
 py::custom_type_setup collected() {
   return py::custom_type_setup([](PyHeapTypeObject* heap) {
@@ -193,6 +195,10 @@ py::custom_type_setup collected() {
       if (Class* const loader = loader_of(self)) loader->clear();
       return 0;
     };
+    if constexpr (requires(Class& c) { c.finalize(); })
+      type.tp_finalize = [](PyObject* self) {
+        if (Class* const loader = loader_of(self)) loader->finalize();
+      };
     type.tp_dealloc = [](PyObject* self) {
       PyObject_GC_UnTrack(self); // its destructor lets other threads run
       py::detail::pybind11_object_dealloc(self);
@@ -288,6 +294,19 @@ auto as_any_pipeline(T made) {
 template <class Item>
 any_pipeline<Item> as_any_pipeline(any_pipeline<Item> made) {
   return made;
+}
+
+template <class Item>
+any_pipeline<Item> as_any_pipeline(python::with_references<Item> made) {
+  return std::move(made.pipeline);
+}
+
+template <class T>
+void keep_references(python_options&, const T&) {}
+
+template <class Item>
+void keep_references(python_options& options, const python::with_references<Item>& made) {
+  for (const py::object& o : made.references) options.functions.push_back(std::make_shared<py::object>(o));
 }
 
 /// A type of its own for each class of Python, as `Unique` is.
@@ -573,7 +592,9 @@ void define_constructor_with(const std::tuple<Option...>*, py::class_<Class, Hol
                 "epoch: only a batch with several fields, none of which is called `epoch`, gets another one");
           std::optional<py::gil_scoped_release> unlocked;
           if constexpr (!(has_python_objects<std::remove_cvref_t<Argument>> || ...)) unlocked.emplace();
-          auto pipeline = as_any_pipeline(make(std::forward<Argument>(arguments)...));
+          auto made = make(std::forward<Argument>(arguments)...);
+          keep_references(chosen.options, made);
+          auto pipeline = as_any_pipeline(std::move(made));
           unlocked.reset();
           return std::make_shared<Class>(std::move(pipeline), std::move(chosen.options));
         }),

@@ -179,7 +179,7 @@ enum class field_container { dict, named_tuple, tuple };
 
 /// Whether the batches among an item's types have room for a field `epoch`.
 template <class Item>
-inline constexpr bool may_show_epoch = false;
+inline constexpr bool may_show_epoch = requires { typename Item::feedline_shows_epoch; };
 template <class T, class Mode>
   requires(!is_one_column<Mode, T>)
 inline constexpr bool may_show_epoch<batch_of<T, Mode>> = [] {
