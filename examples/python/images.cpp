@@ -13,18 +13,21 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <pybind11/stl/filesystem.h>
 
 #include <feedline/feedline.hpp>
 #include <feedline/image.hpp>
 #include <feedline/python.hpp>
+#include <feedline/python/object.hpp>
 #ifdef WITH_REMOTE
 #include <feedline/remote.hpp>
 #endif
@@ -33,6 +36,9 @@
 
 namespace fl = feedline;
 namespace py = pybind11;
+
+using fl::python::lock;
+using fl::python::object;
 
 namespace {
 
@@ -56,6 +62,7 @@ struct image_options {
   double flip; // the probability
   fl::normalization normalization;
   bool channels_first;
+  bool is_float;
   std::string image;                // a member's name
   std::optional<std::string> label; // the same
 };
@@ -84,17 +91,22 @@ std::int64_t read_label(const fl::tar_sample& sample, const std::string& member)
 /// The context's generator is keyed by the sample and the epoch, so the part differs between epochs but not between
 /// workers.
 template <class Pixel>
-void load(const image_options& o, const fl::tar_sample& sample, fl::batch_slot<example<Pixel>>& slot,
-          fl::context& context) {
+void decode(const image_options& o, std::span<const std::byte> file, std::span<Pixel> pixels,
+            fl::context& context) {
   const auto crop = [&](std::size_t height, std::size_t width) {
     return o.crops_at_random ? o.random_crop(height, width, context.random) : o.center_crop(height, width);
   };
-  const auto pixels = slot.template get<&example<Pixel>::image>();
-  fl::decode_image_crop(sample[o.image], crop,
+  fl::decode_image_crop(file, crop,
                         o.channels_first ? fl::chw_view(pixels, 3, o.size, o.size)
                                          : fl::hwc_view(pixels, o.size, o.size, 3),
                         {.horizontal_flip = context.random.chance(o.flip), .normalization = o.normalization},
                         {.on_corrupt = fl::on_corrupt::keep_whole});
+}
+
+template <class Pixel>
+void load(const image_options& o, const fl::tar_sample& sample, fl::batch_slot<example<Pixel>>& slot,
+          fl::context& context) {
+  decode(o, sample[o.image], slot.template get<&example<Pixel>::image>(), context);
   slot.template get<&example<Pixel>::label>() = o.label ? read_label(sample, *o.label) : -1;
   slot.template get<&example<Pixel>::index>() = static_cast<std::int64_t>(context.index);
 }
@@ -158,6 +170,48 @@ fl::any_pipeline<any_batch> pipeline_of(const pipeline_options& p, const image_o
                  fl::max_item_bytes{bytes});
 }
 
+/// The parameters of Python that decide what an image is.
+struct image_parameters {
+  std::int64_t size;
+  std::string crop;
+  std::array<double, 2> scale, ratio;
+  std::optional<std::int64_t> resize;
+  std::optional<double> flip;
+  std::optional<std::array<double, 3>> mean, std;
+  std::string dtype, layout, image;
+  std::optional<std::string> label;
+};
+
+image_options options_of(const image_parameters& p) {
+  const bool is_float = is_first("dtype", p.dtype, "float32", "uint8");
+  const bool is_random = is_first("crop", p.crop, "random", "center");
+  const std::size_t side = checked("size", p.size, 65'500);
+  image_options o{
+      .size = side,
+      .crops_at_random = is_random,
+      .random_crop = {.scale = checked_range("scale", p.scale), .ratio = checked_range("ratio", p.ratio)},
+      .center_crop = {.short_side = checked("resize", p.resize.value_or((8 * p.size + 3) / 7), 131'000),
+                      .side = side},
+      .flip = p.flip.value_or(is_random ? 0.5 : 0),
+      .normalization = fl::imagenet_normalization,
+      .channels_first = is_first("layout", p.layout, "NCHW", "NHWC"),
+      .is_float = is_float,
+      .image = p.image,
+      .label = p.label};
+  require(o.center_crop.short_side >= side,
+          "resize " + std::to_string(o.center_crop.short_side) + " is below size " + std::to_string(p.size));
+  require(o.flip >= 0 && o.flip <= 1,
+          "flip must be a probability from 0 to 1, not " + std::to_string(o.flip));
+  require(is_float || (!p.mean && !p.std), "mean and std are for dtype \"float32\": bytes aren't normalized");
+  if (p.mean) o.normalization.mean = *p.mean;
+  if (p.std) o.normalization.std = *p.std;
+  for (const double m : o.normalization.mean)
+    require(m >= -1 && m <= 1, "mean must be three numbers from -1 to 1, for pixels from 0 to 1");
+  for (const double s : o.normalization.std)
+    require(s > 0 && std::isfinite(s), "std must be three numbers above 0, for pixels from 0 to 1");
+  return o;
+}
+
 fl::any_pipeline<any_batch>
 loader(const fl::file_patterns& shards, fl::python::option::seed, std::int64_t batch_size,
        std::int64_t shuffle_buffer_size, std::int64_t shuffle_min_size, std::int64_t n_workers,
@@ -170,31 +224,8 @@ loader(const fl::file_patterns& shards, fl::python::option::seed, std::int64_t b
        fl::python::option::infinite, fl::python::option::on_notice on_notice,
        std::optional<std::int64_t> num_workers, std::optional<bool> is_shuffled, bool keep_index) {
   require(!shards.names().empty(), "shards is empty: name at least one shard or pattern");
-  const bool is_float = is_first("dtype", dtype, "float32", "uint8");
-  const bool is_random = is_first("crop", crop, "random", "center");
-  const std::size_t side = checked("size", size, 65'500);
-  image_options o{
-      .size = side,
-      .crops_at_random = is_random,
-      .random_crop = {.scale = checked_range("scale", scale), .ratio = checked_range("ratio", ratio)},
-      .center_crop = {.short_side = checked("resize", resize.value_or((8 * size + 3) / 7), 131'000),
-                      .side = side},
-      .flip = flip.value_or(is_random ? 0.5 : 0),
-      .normalization = fl::imagenet_normalization,
-      .channels_first = is_first("layout", layout, "NCHW", "NHWC"),
-      .image = image,
-      .label = label};
-  require(o.center_crop.short_side >= side,
-          "resize " + std::to_string(o.center_crop.short_side) + " is below size " + std::to_string(size));
-  require(o.flip >= 0 && o.flip <= 1,
-          "flip must be a probability from 0 to 1, not " + std::to_string(o.flip));
-  require(is_float || (!mean && !std), "mean and std are for dtype \"float32\": bytes aren't normalized");
-  if (mean) o.normalization.mean = *mean;
-  if (std) o.normalization.std = *std;
-  for (const double m : o.normalization.mean)
-    require(m >= -1 && m <= 1, "mean must be three numbers from -1 to 1, for pixels from 0 to 1");
-  for (const double s : o.normalization.std)
-    require(s > 0 && std::isfinite(s), "std must be three numbers above 0, for pixels from 0 to 1");
+  const image_options o =
+      options_of({size, crop, scale, ratio, resize, flip, mean, std, dtype, layout, image, label});
   const fl::shuffle_options shuffle = shuffle_of(shuffle_buffer_size, shuffle_min_size, 1, is_shuffled);
   const auto store = store_of(shards, cache_dir, cache_bytes, on_notice.notify);
   const pipeline_options p{
@@ -205,7 +236,95 @@ loader(const fl::file_patterns& shards, fl::python::option::seed, std::int64_t b
       .batch_size = checked("batch_size", batch_size, 1'000'000),
       .workers = workers_of(n_workers, num_workers),
       .drop_last = drop_last};
-  return is_float ? pipeline_of<float>(p, o) : pipeline_of<std::uint8_t>(p, o);
+  return o.is_float ? pipeline_of<float>(p, o) : pipeline_of<std::uint8_t>(p, o);
+}
+
+// A FUNCTION FOR PIPELINES OF PYTHON'S
+
+/// A sample of a shard whose image is decoded.
+template <class Pixel>
+struct decoded_sample {
+  fl::tar_sample sample;
+  fl::tensor<Pixel> image;
+  std::string member;
+};
+
+template <class Pixel>
+py::object array_of(fl::tensor<Pixel>& image) {
+  return fl::python::array_of(std::move(image));
+}
+
+template <class Pixel>
+py::object members_of(decoded_sample<Pixel>& s) {
+  py::dict all = members_of_sample(s.sample);
+  all[s.member.c_str()] = array_of(s.image);
+  return all;
+}
+
+/// Decodes what it gets: a path, the bytes of a file, or a dict with such bytes.
+template <class Pixel>
+class decode_function final : public native_function {
+ public:
+  explicit decode_function(image_options options) : o_(std::move(options)) {}
+
+  const char* name() const noexcept override { return "decode"; }
+
+  object call(object&& item, fl::context& context) const override {
+    if (const auto* const path = item.value_if<std::string>())
+      return {decoded(fl::read_file(*path), context), &array_of<Pixel>};
+    if (const auto* const bytes = item.value_if<std::vector<std::byte>>())
+      return {decoded(*bytes, context), &array_of<Pixel>};
+    if (auto* const sample = item.value_if<fl::tar_sample>()) {
+      fl::tensor<Pixel> image = decoded((*sample)[o_.image], context);
+      return {decoded_sample<Pixel>{std::move(*sample), std::move(image), o_.image}, &members_of<Pixel>};
+    }
+    return of_python(item, context);
+  }
+
+ private:
+  // Python's lock is needed to look at the object, but not while its image is decoded.
+  object of_python(const object& item, fl::context& context) const {
+    const lock held;
+    const py::object o = item.get();
+    const auto image = [&](const py::object& file) -> py::object {
+      fl::tensor<Pixel> made;
+      if (py::isinstance<py::bytes>(file)) {
+        const auto text = file.cast<std::string_view>();
+        const py::gil_scoped_release unlocked;
+        made = decoded(std::as_bytes(std::span(text)), context);
+      } else {
+        const auto path = py::module_::import("os").attr("fsencode")(file).cast<std::string>();
+        const py::gil_scoped_release unlocked;
+        made = decoded(fl::read_file(path), context);
+      }
+      return array_of(made);
+    };
+    if (!py::isinstance<py::dict>(o)) return object(image(o));
+    py::dict all = o.attr("copy")();
+    if (!all.contains(o_.image)) throw py::key_error(o_.image);
+    all[o_.image.c_str()] = image(all[o_.image.c_str()]);
+    return object(std::move(all));
+  }
+
+  fl::tensor<Pixel> decoded(std::span<const std::byte> file, fl::context& context) const {
+    fl::tensor<Pixel> image(o_.channels_first ? fl::shape{3, o_.size, o_.size}
+                                              : fl::shape{o_.size, o_.size, 3});
+    decode(o_, file, std::span(image.data(), image.size()), context);
+    return image;
+  }
+
+  image_options o_;
+};
+
+std::shared_ptr<native_function>
+decoder(std::int64_t size, const std::string& crop, const std::array<double, 2>& scale,
+        const std::array<double, 2>& ratio, std::optional<std::int64_t> resize, std::optional<double> flip,
+        const std::optional<std::array<double, 3>>& mean, const std::optional<std::array<double, 3>>& std,
+        const std::string& dtype, const std::string& layout, const std::string& image) {
+  const image_options o =
+      options_of({size, crop, scale, ratio, resize, flip, mean, std, dtype, layout, image, {}});
+  if (o.is_float) return std::make_shared<decode_function<float>>(o);
+  return std::make_shared<decode_function<std::uint8_t>>(o);
 }
 
 } // namespace
@@ -252,4 +371,14 @@ keep_index: len(loader) saves an index of each shard, as SHARD.index, and reads 
 len(loader), list() and tqdm count the samples by the headers of all shards, once; those on servers aren't counted. A state is refused by a loader with another size, crop, flip, layout or other
 option that decides what an image is.
 For evaluation: infinite=False, crop="center", shuffle=False.)");
+  m.def(
+      "decode", &decoder, py::arg("size") = 224, py::arg("crop") = "random",
+      py::arg("scale") = std::array{0.08, 1.0}, py::arg("ratio") = std::array{3.0 / 4, 4.0 / 3},
+      py::arg("resize") = py::none(), py::arg("flip") = py::none(), py::arg("mean") = py::none(),
+      py::arg("std") = py::none(), py::arg("dtype") = "float32", py::arg("layout") = "NCHW",
+      py::arg("image") = "jpg",
+      R"(A function for map() that decodes a part of an image and resizes it, in one step and without Python's lock.
+
+It takes the path of a JPEG, PNG or WebP file, the bytes of one, or a dict with such bytes or path as its member `image`, and returns an array
+[3, size, size] (NCHW) or [size, size, 3] (NHWC), or the dict with the array in their place. Options as feedline.images.Loader.)");
 }

@@ -19,6 +19,7 @@ PYBIND11_MODULE(_native, m) {
     submodule.attr("__name__") = std::string("feedline.") + name; // where users find its classes
     part(submodule);
   };
+  add("pipeline", add_pipeline);
   add("text", add_text);
 #ifdef WITH_IMAGES
   add("images", add_images);

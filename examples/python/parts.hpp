@@ -13,13 +13,30 @@
 
 #include <feedline/core/contract.hpp>
 #include <feedline/core/workers.hpp>
+#include <feedline/python/object.hpp>
+#include <feedline/source/tar_sample.hpp>
 #include <feedline/stage/shuffle.hpp>
 #include <pybind11/pybind11.h>
 
+void add_pipeline(pybind11::module_& m);
 void add_text(pybind11::module_& m);
 void add_images(pybind11::module_& m);
 void add_audio(pybind11::module_& m);
 void add_chess(pybind11::module_& m);
+
+/// A function of C++ for map() of a pipeline of Python's, which calls it without Python's lock.
+class native_function {
+ public:
+  virtual ~native_function() = default;
+
+  virtual const char* name() const noexcept = 0;
+
+  virtual feedline::python::object call(feedline::python::object&& item,
+                                        feedline::context& context) const = 0;
+};
+
+/// A sample by WebDataset's rules: its key as `__key__`, and its members by the rest of their names.
+pybind11::dict members_of_sample(const feedline::tar_sample& sample);
 
 inline void require(bool met, const std::string& sentence) {
   if (!met) throw std::invalid_argument(sentence); // Python's ValueError

@@ -14,7 +14,7 @@ import feedline
 
 PACKAGE = pathlib.Path(feedline.__file__).parent
 LIBRARY = pathlib.Path(__file__).resolve().parents[2]
-PARTS = [name for name in ("audio", "chess", "images", "text") if hasattr(feedline._native, name)]
+PARTS = [name for name in ("audio", "chess", "images", "pipeline", "text") if hasattr(feedline._native, name)]
 
 
 def test_the_version_is_the_librarys():
@@ -81,9 +81,12 @@ LINES = {
     "text": "    text = feedline.text.Windows(['a.bin'], 1025, stride=1024)\n    print(text.epoch + 1, next(text))",
     "chess": "    config = feedline.chess.DataLoaderConfig(feedline.chess.FilePathProvider('games'))\n"
              "    chess = feedline.chess.DataLoader(config)\n    chess.close()",
+    "pipeline": "    def load(path: str, context: feedline.pipeline.Context) -> float:\n        return len(path) + context.rng.random()\n"
+                "    feedline.files('a').map(load).map(len, workers=3)\n"
+                "    p = feedline.files(['a/*.txt']).map(len, workers=2).shuffle(9).batch(4)\n    p.infinite(seed=7).close(drain=True)",
 }
 WRONG = {"images": "feedline.images.Loader('a.tar', batchsize=4)", "audio": "feedline.audio.Loader()", "text": "feedline.text.Windows(7)",
-         "chess": "feedline.chess.DataLoader(7)"}
+         "chess": "feedline.chess.DataLoader(7)", "pipeline": "feedline.files(3)"}
 
 
 def checked(tmp_path, lines):

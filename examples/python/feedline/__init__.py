@@ -6,22 +6,32 @@
         step(batch["image"], batch["label"])
 
 feedline.images: TAR shards of JPEG, PNG and WebP images; feedline.audio: spectrograms of clips in Arrow files; feedline.chess:
-training tuples from games of Leela Chess Zero; feedline.text: windows of tokens. What the loaders have to say goes to the logger `feedline`.
+training tuples from games of Leela Chess Zero; feedline.text: windows of tokens. For other data and your own functions:
+
+    train = feedline.files("photos/*/*.jpg").shuffle(10_000).map(load, workers=8).batch(64)
+    for batch in train.infinite(seed=7):
+        step(batch)
+
+feedline.pipeline has these pipelines. What loaders have to say goes to the logger `feedline`.
 """
 import importlib
 from typing import TYPE_CHECKING
 
 from ._native import PipelineError, __version__
 
-__all__ = ["PipelineError", "__version__"]
-_PARTS = ("audio", "chess", "images", "text")
+_SOURCES = ("dataset", "files", "iterate", "lines", "records", "tar")
+_PARTS = ("audio", "chess", "images", "pipeline", "text")
+__all__ = ["PipelineError", "__version__", *_SOURCES]
 
 if TYPE_CHECKING:
-    from . import audio as audio, chess as chess, images as images, text as text
+    from . import audio as audio, chess as chess, images as images, pipeline as pipeline, text as text
+    from .pipeline import (dataset as dataset, files as files, iterate as iterate, lines as lines, records as records, tar as tar)
 else:
     def __getattr__(name):
         if name in _PARTS:
             return importlib.import_module("." + name, __name__)
+        if name in _SOURCES:
+            return getattr(importlib.import_module(".pipeline", __name__), name)
         raise AttributeError(f"module 'feedline' has no attribute {name!r}")
 
 

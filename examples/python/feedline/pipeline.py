@@ -1,0 +1,415 @@
+# SPDX-License-Identifier: MIT
+"""Pipelines of Python functions.
+
+    train = (feedline.files("photos/*/*.jpg")
+             .shuffle(10_000)
+             .map(load, workers=8)      # any function load(item) or load(item, context)
+             .batch(64))                # dicts, tuples, dataclasses of arrays, numbers and texts
+    for batch in train.infinite(seed=7):
+        step(batch)
+
+Each stage has threads of its own, joined by bounded queues. A function holds Python's lock only while it runs: NumPy, Pillow and PyTorch
+release it while they work, so that several workers decode at once. A run yields the same items with any number of workers, and its
+state_dict() continues it behind the last one.
+"""
+import copy
+import errno
+import functools
+import glob
+import inspect
+import io
+import os
+import threading
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Sized, Union
+
+import numpy
+
+from . import _native
+from ._collate import collate as _collate
+from ._native import PipelineError
+from ._native.pipeline import Context, Loader, NativeFunction
+
+__all__ = ["Context", "Loader", "NativeFunction", "Pipeline", "PipelineError", "dataset", "files", "iterate", "lines", "records", "tar"]
+
+if TYPE_CHECKING:
+    import asyncio
+    import concurrent.futures
+
+Names = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
+Function = Callable[..., Any]
+
+
+class Pipeline:
+    """A source and stages. It only describes the work: finite() and infinite() run it. Each function returns a longer pipeline, and
+    leaves this one as it is."""
+
+    def __init__(self, composed: Any, then: "Optional[Callable[[Pipeline], Pipeline]]" = None) -> None:
+        self._source = composed
+        self._then = then  # what global_shuffle() must stand before
+        self._composed = composed if then is None else then(Pipeline(composed))._composed
+
+    def map(self, function: Function, *, workers: Optional[int] = None, ordered: bool = True, name: Optional[str] = None,
+            concurrency: Optional[int] = None, timeout: Optional[float] = None,
+            executor: "Optional[concurrent.futures.Executor]" = None) -> "Pipeline":
+        """Yields what the function returns for each item: function(item), or function(item, context) with a Context.
+
+        workers: threads that call it (1). They share the function, so it must not depend on earlier calls
+        ordered: if False, items leave in the order in which they are finished, and a run has no state
+        name: of the stage in messages, metrics and states, by default that of the function
+        concurrency: of an `async def` function, how many of its calls run at once (32), in an event loop in the background;
+            timeout: the seconds after which a call is cancelled and fails
+        executor: calls function(item) by executor.submit(), such as that of a ProcessPoolExecutor, with as many calls at once as it has
+            workers
+
+        An exception is a failure of its sample: PipelineError, or what on_error="skip" leaves out. So is None as a result."""
+        call, workers, takes_context = _callable(function, workers, concurrency, timeout, executor)
+        return Pipeline(self._composed.map(call, takes_context, workers, ordered, _name(function, name)))
+
+    def filter(self, function: Function, *, workers: int = 1, ordered: bool = True, name: Optional[str] = None) -> "Pipeline":
+        """Yields the items for which the function returns something true. Options as map()'s."""
+        return Pipeline(self._composed.filter(function, _takes_context(function, "filter"), workers, ordered, _name(function, name)))
+
+    def flat_map(self, function: Function, *, workers: int = 1, ordered: bool = True, name: Optional[str] = None) -> "Pipeline":
+        """Yields each of the items that the function returns for one: a list, say, or a generator. Options as map()'s."""
+        return Pipeline(self._composed.flat_map(function, _takes_context(function, "flat_map"), workers, ordered, _name(function, name)))
+
+    def shuffle(self, buffer_size: int, *, min_size: int = 1) -> "Pipeline":
+        """Yields a random one of up to `buffer_size` items that it holds, the first when it has `min_size` of them."""
+        return Pipeline(self._composed.shuffle(buffer_size, min_size))
+
+    def global_shuffle(self) -> "Pipeline":
+        """Yields all samples of the source in a random order, another one in each epoch, without a buffer. It must follow the source,
+        which must be able to read its samples by position: files, tar, lines and records are."""
+        return Pipeline(self._source.global_shuffle(), self._then)
+
+    def take(self, count: int) -> "Pipeline":
+        """Yields the first items of each epoch, and then ends it."""
+        return Pipeline(self._composed.take(count))
+
+    def prefetch(self, items: int) -> "Pipeline":
+        """Holds so many items ready behind the last stage."""
+        return Pipeline(self._composed.prefetch(items))
+
+    def batch(self, batch_size: int, *, drop_last: bool = False, collate: Callable[[List[Any]], Any] = _collate) -> "Pipeline":
+        """Yields what `collate` makes of the list of `batch_size` items: by default arrays, numbers and PyTorch's tensors are stacked,
+        texts become lists, and dicts, tuples and dataclasses such of these. The last batch of a finite pass may be smaller, or is left
+        out with drop_last."""
+        _refuse_async(collate, "batch")
+        return Pipeline(self._composed.batch(batch_size, drop_last, collate))
+
+    def bucket_batch(self, boundaries: Sequence[int], *, length: Callable[[Any], int] = len, batch_size: int = 0, max_tokens: int = 0,
+                     drop_last: bool = False, collate: Callable[[List[Any]], Any] = _collate) -> "Pipeline":
+        """Yields batches of items of similar length. An item goes into the first bucket whose boundary is at least its length; a bucket
+        becomes a batch when it holds `batch_size` items, or when the next would make the longest length times their number exceed
+        `max_tokens`."""
+        _refuse_async(collate, "bucket_batch")
+        _refuse_async(length, "bucket_batch")
+        return Pipeline(self._composed.bucket_batch(length, list(boundaries), batch_size, max_tokens, drop_last, collate))
+
+    def finite(self, **options: Any) -> Loader:
+        """An iterator over one pass with each item once: each `for` begins the next. Options as feedline.pipeline.Loader."""
+        return Loader(self._composed, infinite=False, **options)
+
+    def infinite(self, **options: Any) -> Loader:
+        """An iterator that repeats the data for ever, each epoch in its own order. Options as feedline.pipeline.Loader."""
+        return Loader(self._composed, infinite=True, **options)
+
+    def __iter__(self) -> Any:
+        raise TypeError("a pipeline only describes the work: iterate over what its finite() or infinite() returns")
+
+
+def files(names: Names, *, recursive: bool = False) -> Pipeline:
+    """The paths of the files that match patterns such as "photos/*/*.jpg", sorted; `**` is any number of folders.
+
+    recursive: files in folders inside those of the patterns, too"""
+    patterns = [_pattern(os.fsdecode(name), recursive) for name in _listed(names)]
+    if not patterns:
+        raise ValueError("name at least one file or pattern")
+    folders = [_folder_without_wildcards(pattern) for pattern in patterns]
+    folder = os.path.commonpath(folders) if len({os.path.isabs(f) for f in folders}) == 1 else os.getcwd()
+    folder = folder or os.curdir
+    return Pipeline(_native.pipeline.files(os.fsencode(folder), [os.path.relpath(pattern, folder) for pattern in patterns]))
+
+
+def lines(names: Names, *, shuffle: bool = True) -> Pipeline:
+    """The lines of text files, as str without their ends. With `shuffle` each epoch has an order of files of its own."""
+    return Pipeline(_native.pipeline.lines(names, shuffle))
+
+
+def records(names: Names, size: int) -> Pipeline:
+    """The records of files, as bytes of one size."""
+    return Pipeline(_native.pipeline.records(names, size))
+
+
+def tar(names: Names, *, fields: Optional[Mapping[str, Any]] = None, shuffle: bool = True, keep_index: bool = False) -> Pipeline:
+    """The samples of TAR shards, as dicts of bytes: {"__key__": "dir/17", "jpg": b"…", "cls": b"3"} for dir/17.jpg and dir/17.cls.
+
+    fields: only these members, as such types: {"cls": int, "json": dict, "txt": str, "npy": numpy.ndarray, "jpg": bytes}; also any
+        function of the bytes. A sample without one of them fails
+    shuffle: each epoch has an order of shards of its own
+    keep_index: len() and global_shuffle() keep the positions of samples in a file beside each shard"""
+    samples = _native.pipeline.tar(names, shuffle, keep_index)
+    if fields is None:
+        return Pipeline(samples)
+    readers = {name: _reader(kind) for name, kind in fields.items()}
+
+    def read(sample: Dict[str, Any]) -> Dict[str, Any]:
+        made = {"__key__": sample["__key__"]}
+        for name, reader in readers.items():
+            if name not in sample:
+                raise KeyError(f"the sample has no member {name!r}, only {', '.join(sorted(sample))}")
+            try:
+                made[name] = reader(sample[name])
+            except Exception as error:
+                raise ValueError(f"member {name!r}: {error}") from error
+        return made
+
+    return Pipeline(samples, lambda source: source.map(read, name="fields"))
+
+
+def dataset(data: Any, *, shuffle: bool = False, workers: int = 1) -> Pipeline:
+    """The elements data[0], data[1], … data[len(data) - 1], such as those of a torch.utils.data.Dataset, read by so many threads; with
+    `shuffle` in a random order, another one in each epoch."""
+    indices = Pipeline(_native.pipeline.range(len(data)))
+    if shuffle:
+        indices = indices.global_shuffle()
+    return indices.map(lambda index: data[index], workers=workers, name=type(data).__name__)
+
+
+def iterate(data: Union[Iterable[Any], Callable[[], Iterable[Any]]]) -> Pipeline:
+    """The items of an iterable, or of what a function returns, such as a generator. Each epoch iterates over it once more; before, its
+    set_epoch(epoch) is called if it has one.
+
+    If it has state_dict() and load_state_dict(), they save and restore the position of an iteration, by pickle; each epoch then iterates
+    over a copy.copy() of it, so that loaders don't disturb each other. Else a resumed run goes through what came before. With several
+    ranks each of them iterates over everything, and keeps its share.
+
+    Python's garbage collector doesn't see an iteration that a loader has begun: if it refers to an object that has the loader, as a
+    generator method does, close() the loader."""
+    if hasattr(data, "__next__"):
+        raise TypeError("an iterator can be read only once: pass an iterable, or a function that returns one, such as the generator function itself")
+    has_state = hasattr(data, "state_dict") and hasattr(data, "load_state_dict")
+
+    def begin(epoch: int) -> Any:
+        source = copy.copy(data) if has_state else data
+        if hasattr(source, "set_epoch"):
+            source.set_epoch(epoch)
+        if has_state:
+            return _WithState(source)
+        return iter(source if isinstance(source, Iterable) or not callable(source) else source())
+
+    try:
+        size = len(data) if isinstance(data, Sized) else None
+    except TypeError:  # of a PyTorch DataLoader without a length
+        size = None
+    return Pipeline(_native.pipeline.iterate(begin, has_state, size))
+
+
+class _WithState:
+    """An iteration whose state the iterable knows."""
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = owner
+        self._iterator = iter(owner)
+
+    def __iter__(self) -> "_WithState":
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._iterator)
+
+    def state_dict(self) -> Any:
+        return self._owner.state_dict()
+
+    def load_state_dict(self, state: Any) -> None:
+        self._owner.load_state_dict(state)
+        self._iterator = iter(self._owner)
+
+
+def _reader(kind: Any) -> Callable[[bytes], Any]:
+    import json
+    if isinstance(kind, NativeFunction) or not callable(kind):
+        raise TypeError(f"fields: {kind!r} isn't a type or a function of bytes; decode images by .map(feedline.images.decode(…))")
+    known: Dict[Any, Callable[[bytes], Any]] = {
+        bytes: bytes, str: lambda data: data.decode(), dict: json.loads, list: json.loads,
+        numpy.ndarray: lambda data: numpy.load(io.BytesIO(data), allow_pickle=False)}
+    return known.get(kind, kind)
+
+
+def _listed(names: Names) -> Sequence[Any]:
+    return [names] if isinstance(names, (str, bytes, os.PathLike)) else list(names)
+
+
+def _pattern(name: str, recursive: bool) -> str:
+    """A pattern for a name that may be one. Raises FileNotFoundError for a single file that doesn't exist."""
+    if os.path.isfile(name):
+        name = glob.escape(name)
+    elif not any(c in name for c in "*?["):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT) if not os.path.isdir(name) else "a folder: name files in it", name)
+    return os.path.join(_folder_without_wildcards(name), "**", os.path.basename(name)) if recursive else name
+
+
+def _folder_without_wildcards(pattern: str) -> str:
+    folder = os.path.dirname(pattern)
+    while any(c in folder for c in "*?["):
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def _name(function: Function, name: Optional[str]) -> str:
+    if name is None and isinstance(function, NativeFunction):
+        return str(function.name)
+    while isinstance(function, functools.partial):
+        function = function.func
+    return name if name is not None else str(getattr(function, "__name__", type(function).__name__))
+
+
+def _is_async(function: Function) -> bool:
+    while isinstance(function, functools.partial):
+        function = function.func
+    tests = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    return any(test(f) for test in tests for f in (function, getattr(function, "__call__", None)))
+
+
+def _refuse_async(function: Function, stage: str) -> None:
+    if not callable(function):
+        raise TypeError(f"a stage needs a function, not {function!r}")
+    if _is_async(function):
+        raise TypeError(f"{_name(function, None)} is async, which only map() can call, not {stage}()")
+
+
+def _takes_context(function: Function, stage: str = "map") -> bool:
+    """Whether it is function(item, context). Raises TypeError if it is neither that nor function(item)."""
+    if stage != "map":
+        _refuse_async(function, stage)
+    elif not callable(function):
+        raise TypeError(f"a stage needs a function, not {function!r}")
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of some builtins nothing is known
+        return False
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [p for p in parameters if p.kind in kinds and p.default is p.empty]
+    needs_names = [p.name for p in parameters if p.kind == p.KEYWORD_ONLY and p.default is p.empty]
+    takes_some = any(p.kind in kinds or p.kind == p.VAR_POSITIONAL for p in parameters)
+    if len(required) > 2 or needs_names or not takes_some:
+        raise TypeError(f"{_name(function, None)}{inspect.signature(function)} can't be called with an item, or an item and a context")
+    return len(required) == 2
+
+
+def _callable(function: Function, workers: Optional[int], concurrency: Optional[int], timeout: Optional[float],
+              executor: "Optional[concurrent.futures.Executor]") -> Any:
+    """What a stage calls, by how many workers, and whether with a context."""
+    if isinstance(function, NativeFunction):
+        if concurrency is not None or timeout is not None or executor is not None:
+            raise ValueError(f"{function.name} is a function of C++: of the options only workers, ordered and name are for it")
+        return function, 1 if workers is None else workers, False
+    takes_context = _takes_context(function)
+    is_async = _is_async(function)
+    if executor is not None:
+        if is_async or takes_context:
+            raise ValueError("with an executor the function must be function(item), without a context and not async")
+        if concurrency is not None or timeout is not None:
+            raise ValueError("concurrency and timeout are for async functions, not for an executor")
+        if workers is None:
+            workers = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
+        return _by_executor(function, executor), workers, True
+    if is_async:
+        if workers is not None:
+            raise ValueError("an async function has no workers: set concurrency")
+        if concurrency is not None and not 1 <= concurrency <= 256:
+            raise ValueError(f"concurrency must be from 1 to 256, not {concurrency}")
+        return _awaited(function, takes_context, timeout), concurrency or 32, True
+    if concurrency is not None or timeout is not None:
+        raise ValueError("concurrency and timeout are for async functions: for others set workers")
+    return function, 1 if workers is None else workers, takes_context
+
+
+def _by_executor(function: Function, executor: "concurrent.futures.Executor") -> Function:
+    def call(item: Any, context: Context) -> Any:
+        future = executor.submit(function, item)
+        over = threading.Event()
+        future.add_done_callback(lambda _: over.set())
+        context.on_stop(future.cancel)
+        context.on_stop(over.set)
+        over.wait()
+        if not future.done():
+            raise RuntimeError("the run was stopped")  # and doesn't wait for the call
+        return future.result()
+
+    return call
+
+
+def _awaited(function: Function, takes_context: bool, timeout: Optional[float]) -> Function:
+    import asyncio  # only here: it takes a third of the package's own time to import
+
+    def call(item: Any, context: Context) -> Any:
+        coroutine = function(item, context) if takes_context else function(item)
+        if timeout is not None:
+            coroutine = asyncio.wait_for(coroutine, timeout)
+        running = _AsyncCall(_EventLoop.running(), coroutine)
+        context.on_stop(running.stop)
+        return running.result()
+
+    return call
+
+
+class _AsyncCall:
+    """A coroutine in the event loop, for whose end another thread waits. With less to do for each call than
+    asyncio.run_coroutine_threadsafe()."""
+
+    __slots__ = "_loop", "_coroutine", "_task", "_over"
+
+    def __init__(self, loop: "asyncio.AbstractEventLoop", coroutine: Any) -> None:
+        self._loop = loop
+        self._coroutine = coroutine
+        self._task: "Optional[asyncio.Task[Any]]" = None
+        self._over = threading.Lock()  # released at the end
+        self._over.acquire()
+        loop.call_soon_threadsafe(self._begin)
+
+    def _begin(self) -> None:
+        self._task = self._loop.create_task(self._coroutine)
+        self._task.add_done_callback(self._end)
+
+    def _end(self, _: Any = None) -> None:
+        try:
+            self._over.release()
+        except RuntimeError:  # both by a stop and by the end
+            pass
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(lambda: self._task and self._task.cancel())
+        self._end()
+
+    def result(self) -> Any:
+        self._over.acquire()
+        if self._task is None or not self._task.done():
+            raise RuntimeError("the run was stopped")
+        return self._task.result()
+
+
+class _EventLoop:
+    """The event loop of all async functions, in a thread of this process."""
+
+    _lock = threading.Lock()
+    _loop: "Optional[asyncio.AbstractEventLoop]" = None
+
+    @classmethod
+    def running(cls) -> "asyncio.AbstractEventLoop":
+        import asyncio
+        with cls._lock:
+            if cls._loop is None:
+                loop = asyncio.new_event_loop()
+                threading.Thread(target=loop.run_forever, name="feedline-async", daemon=True).start()
+                cls._loop = loop
+            return cls._loop
+
+    @classmethod
+    def forget(cls) -> None:
+        """In a child of fork(), which has no such thread."""
+        cls._lock = threading.Lock()
+        cls._loop = None
+
+
+os.register_at_fork(after_in_child=_EventLoop.forget)
