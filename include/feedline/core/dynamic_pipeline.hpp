@@ -56,6 +56,7 @@ template <class Item>
 using start_again = std::function<std::unique_ptr<any_epoch_again<Item>>(
     const held_request& r, const epoch& e, const std::vector<wanted_sample>& wanted)>;
 
+/// Those of the first stages of a pipeline, of which `Epoch` knows the source and `Worker` the stages.
 template <class Item, class Worker>
 class worker_again_of final : public any_worker_again<Item> {
  public:
@@ -86,11 +87,11 @@ class epoch_again_of final : public any_epoch_again<Item> {
 
 /// The samples of an epoch behind `Stages`, which receive the items that `before` makes.
 template <class Item, class Stages>
-class epoch_again_behind {
+class epoch_again_behind final : public any_epoch_again<typename sample_worker<Item, Stages>::output> {
  public:
   using output = typename sample_worker<Item, Stages>::output;
 
-  class worker_again {
+  class worker_again final : public any_worker_again<output> {
    public:
     worker_again(std::unique_ptr<any_worker_again<Item>> before, const held_request& r, stages_before at,
                  outcome_limits limits)
@@ -99,7 +100,7 @@ class epoch_again_behind {
               {r.names.begin(), r.names.begin() + static_cast<std::ptrdiff_t>(1 + at.count + Stages::size)},
               r.stages + at.count, r.context.seed, on_error::skip, r.context.stop, limits, at) {}
 
-    outcomes<output>* next() {
+    outcomes<output>* next() override {
       outcomes<Item>* const items = before_->next();
       if (!items) return nullptr;
       made_.clear();
@@ -121,11 +122,12 @@ class epoch_again_behind {
   epoch_again_behind(std::unique_ptr<any_epoch_again<Item>> before, stages_before at)
       : before_(std::move(before)), at_(at) {}
 
-  std::unique_ptr<worker_again> worker(const held_request& r, held_search& search, outcome_limits limits) {
+  std::unique_ptr<any_worker_again<output>> worker(const held_request& r, held_search& search,
+                                                   outcome_limits limits) override {
     return std::make_unique<worker_again>(before_->worker(r, search, {}), r, at_, limits);
   }
 
-  const char* gave_up() const noexcept { return before_->gave_up(); }
+  const char* gave_up() const noexcept override { return before_->gave_up(); }
 
  private:
   std::unique_ptr<any_epoch_again<Item>> before_;
@@ -169,20 +171,16 @@ std::shared_ptr<read_again> read_for(held_request request) {
   return read_each_epoch<Item>(std::move(request), as<knows_upstream<Stage, Item>>(stage).start());
 }
 
-template <class Item, class Epoch>
-std::unique_ptr<any_epoch_again<Item>> own_epoch(Epoch epoch) {
-  return std::make_unique<epoch_again_of<Item, Epoch>>(std::move(epoch));
-}
-
-/// The same for what the first stages of a pipeline make, and for what further stages make of it.
+/// Makes again what the first stages of a pipeline make, and what further stages make of it.
 template <source Source, class Stages, class Item>
 start_again<Item> again_from(Stages) {
   using first = source_item_t<Source>;
   if constexpr (stages_of_one_sample(Stages()) != Stages::size) return {};
   else
     return [](const held_request& r, const epoch& e, const std::vector<wanted_sample>& wanted) {
-      return own_epoch<Item>(
-          epoch_again<first, Stages>(find_samples<Source, first>(r.source, e, wanted, r.context.stopped)));
+      using again = epoch_again<first, Stages>;
+      return std::make_unique<epoch_again_of<Item, again>>(
+          again(find_samples<Source, first>(r.source, e, wanted, r.context.stopped)));
     };
 }
 
@@ -194,7 +192,7 @@ auto again_behind(const start_again<In>& before, stages_before at, types<Stages.
   else if constexpr (stages_of_one_sample(types<Stages...>()) == sizeof...(Stages))
     if (before)
       result = [=](const held_request& r, const epoch& e, const std::vector<wanted_sample>& wanted) {
-        return own_epoch<out>(epoch_again_behind<In, types<Stages...>>(before(r, e, wanted), at));
+        return std::make_unique<epoch_again_behind<In, types<Stages...>>>(before(r, e, wanted), at);
       };
   return result;
 }
@@ -280,7 +278,7 @@ struct dynamic_stages {
 /// once for the type of its items, and follows any other that emits them.
 ///
 ///     fl::dynamic_pipeline<photo> photos(fl::tar_samples(shards) | fl::map(decode, fl::workers{4}));
-///     if (shuffles) photos = photos.append(fl::shuffle(1'000));
+///     if (shuffles) photos = photos.append(fl::shuffle({.capacity = 1'000}));
 ///     if (crops) photos = photos.append(fl::map(crop, fl::workers{2}));
 ///     fl::any_pipeline<fl::batch_of<photo>> batches = photos.append(fl::batch(32));
 ///
