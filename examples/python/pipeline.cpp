@@ -64,7 +64,8 @@ class call_context {
 
   /// Calls a function when the run is stopped, at once if it is already; until the end of the call.
   void on_stop(py::function f) {
-    if (call_) at_stop_.push_back(std::make_unique<std::stop_callback<call>>(stop, call(std::move(f))));
+    if (call_)
+      at_stop_.push_back(std::make_unique<std::stop_callback<call>>(stop, call{object(std::move(f))}));
   }
 
   /// After the call: the function may have kept it.
@@ -83,26 +84,16 @@ class call_context {
 
  private:
   struct call {
-    explicit call(py::function function) : f(new py::function(std::move(function))) {}
-
-    call(call&&) = default;
-
-    ~call() {
-      if (!f) return;
-      const lock held;
-      f.reset();
-    }
-
     void operator()() const {
       const lock held;
       try {
-        (*f)();
+        f.get()();
       } catch (py::error_already_set& error) {
         error.discard_as_unraisable("a call at a stop");
       }
     }
 
-    std::unique_ptr<py::function> f;
+    object f; // any thread may drop it
   };
 
   fl::random_generator random_;
@@ -122,6 +113,14 @@ class call_context {
     }
   }
   throw error;
+}
+
+/// The next item of a Python iterator; nothing at its end.
+std::optional<object> next_of(const py::object& iterator) {
+  auto made = py::reinterpret_steal<py::object>(PyIter_Next(iterator.ptr()));
+  if (made) return object(std::move(made));
+  if (PyErr_Occurred()) throw_raised();
+  return std::nullopt;
 }
 
 /// A Python function. The pipeline, and each loader of it, keep it alive.
@@ -209,18 +208,13 @@ class items_of {
     const lock held;
     if (context_) context_->end();
     context_.reset();
-    iterator_.release().dec_ref();
-    next_.release().dec_ref();
   }
 
   class iterator {
    public:
     explicit iterator(items_of* of) : of_(of) { of_->advance(); }
 
-    object operator*() const {
-      const lock held; // moving a reference out needs it
-      return object(std::move(of_->next_));
-    }
+    object operator*() const { return std::move(of_->next_); }
 
     iterator& operator++() {
       of_->advance();
@@ -240,12 +234,12 @@ class items_of {
  private:
   void advance() {
     const lock held;
-    next_ = py::reinterpret_steal<py::object>(PyIter_Next(iterator_.ptr()));
-    if (!next_ && PyErr_Occurred()) throw_raised();
-    has_next_ = static_cast<bool>(next_);
+    auto next = next_of(iterator_.get());
+    has_next_ = next.has_value();
+    if (next) next_ = std::move(*next);
   }
 
-  py::object iterator_, next_;
+  object iterator_, next_;
   std::shared_ptr<call_context> context_; // null: the function takes none
   bool has_next_ = false;
 };
@@ -289,19 +283,19 @@ using pipeline = fl::dynamic_pipeline<object>;
 
 /// A pipeline, and the same in a random order of all its samples, as long as it is a source without stages that can be read by position.
 struct composed {
-  /// The pipeline that results from a stage, which calls this function.
-  composed then(pipeline result, const py::object& f) const {
+  /// The pipeline that results from a stage, which calls these functions.
+  composed then(pipeline result, const std::vector<py::object>& called = {}) const {
     composed longer{std::move(result), std::nullopt, functions};
-    if (f) longer.functions.push_back(f);
+    longer.functions.insert(longer.functions.end(), called.begin(), called.end());
     return longer;
   }
 
   template <class F>
-  composed with_workers(const py::object& f, std::int64_t workers, bool ordered, const std::string& name,
-                        F stage) const {
+  composed with_workers(const std::vector<py::object>& called, std::int64_t workers, bool ordered,
+                        const std::string& name, F stage) const {
     const fl::workers count{checked("workers", workers, fl::workers::limit)};
-    if (ordered) return then(stages.append(stage(fl::name{name}, count)), f);
-    return then(stages.append(stage(fl::name{name}, count, fl::unordered)), f);
+    if (ordered) return then(stages.append(stage(fl::name{name}, count)), called);
+    return then(stages.append(stage(fl::name{name}, count, fl::unordered)), called);
   }
 
   // For Python's garbage collector: a function often refers to an object that has the pipeline.
@@ -320,15 +314,7 @@ struct composed {
 
 // SOURCES
 
-/// A text; bytes that aren't UTF-8 as in os.fsdecode().
-py::str shown(std::string_view text) {
-  PyObject* const made =
-      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape");
-  if (!made) throw py::error_already_set();
-  return py::reinterpret_steal<py::str>(made);
-}
-
-py::object text_of(std::string& text) { return shown(text); }
+py::object path_or_line(std::string& text) { return fl::python::text_of(text); }
 
 py::object bytes_of(std::vector<std::byte>& bytes) {
   return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -345,7 +331,7 @@ composed by_position(const Source& source, py::object (*convert)(T&)) {
 }
 
 composed files(const std::string& directory, const fl::file_patterns& patterns) {
-  return by_position(fl::files(directory, patterns), &text_of);
+  return by_position(fl::files(directory, patterns), &path_or_line);
 }
 
 composed records(const fl::file_patterns& files, std::int64_t size) {
@@ -365,7 +351,7 @@ composed in_order(const Source& source, bool shuffle, py::object (*convert)(T&))
 }
 
 composed lines(const fl::file_patterns& files, bool shuffle) {
-  return in_order(fl::indexed_lines(files).source(), shuffle, &text_of);
+  return in_order(fl::indexed_lines(files).source(), shuffle, &path_or_line);
 }
 
 composed tar(const fl::file_patterns& shards, bool shuffle, bool keep_index) {
@@ -381,7 +367,7 @@ class iterable {
 
   void start_epoch(const fl::epoch& e) {
     const lock held;
-    iterator_ = shared(py::iter(make_(e.number)));
+    iterator_ = std::make_shared<const object>(py::iter(make_(e.number)));
   }
 
   /// For len(loader), which raises TypeError if it isn't known.
@@ -392,24 +378,13 @@ class iterable {
 
   std::optional<object> next() {
     const lock held;
-    py::object made = py::reinterpret_steal<py::object>(PyIter_Next(iterator_->ptr()));
-    if (made) return object(std::move(made));
-    if (PyErr_Occurred()) throw_raised();
-    return std::nullopt;
+    return next_of(iterator_->get());
   }
 
  protected:
-  static std::shared_ptr<py::object> shared(py::object o) {
-    return {new py::object(std::move(o)), [](py::object* last) {
-              if (Py_IsInitialized() == 0) return;
-              const lock held;
-              delete last;
-            }};
-  }
-
   py::handle make_; // which the pipeline keeps alive
   std::optional<std::uint64_t> size_;
-  std::shared_ptr<py::object> iterator_;
+  std::shared_ptr<const object> iterator_;
 };
 
 /// One whose iterators have a state_dict().
@@ -427,13 +402,15 @@ class resumable_iterable : public iterable {
   void resumed() {
     const lock held;
     const py::object state = py::module_::import("pickle").attr("loads")(py::bytes(loaded_));
-    iterator_->attr("load_state_dict")(state);
+    iterator_->get().attr("load_state_dict")(state);
   }
 
  private:
   std::string pickled() const {
     const lock held;
-    return py::module_::import("pickle").attr("dumps")(iterator_->attr("state_dict")()).cast<std::string>();
+    return py::module_::import("pickle")
+        .attr("dumps")(iterator_->get().attr("state_dict")())
+        .cast<std::string>();
   }
 
   std::string loaded_;
@@ -453,50 +430,55 @@ composed map(const composed& p, const py::object& f, bool with_context, std::int
     return p.with_workers({}, workers, ordered, name,
                           [native = native_call{f.cast<std::shared_ptr<native_function>>()}](
                               auto... options) { return fl::map(native, options...); });
-  return p.with_workers(f, workers, ordered, name,
+  return p.with_workers({f}, workers, ordered, name,
                         [&](auto... options) { return fl::map(mapped(f, with_context), options...); });
 }
 
 composed filter(const composed& p, const py::object& f, bool with_context, std::int64_t workers, bool ordered,
                 const std::string& name) {
-  return p.with_workers(f, workers, ordered, name,
+  return p.with_workers({f}, workers, ordered, name,
                         [&](auto... options) { return fl::filter(kept(f, with_context), options...); });
 }
 
 composed flat_map(const composed& p, const py::object& f, bool with_context, std::int64_t workers,
                   bool ordered, const std::string& name) {
-  return p.with_workers(f, workers, ordered, name,
+  return p.with_workers({f}, workers, ordered, name,
                         [&](auto... options) { return fl::flat_map(expanded(f, with_context), options...); });
 }
 
 composed global_shuffle(const composed& p) {
   require(p.shuffled.has_value(), "global_shuffle() must follow a source that can be read by position: "
                                   "files, tar, lines, records or dataset");
-  return p.then(*p.shuffled, {});
+  return p.then(*p.shuffled);
 }
 
 composed shuffle(const composed& p, std::int64_t buffer_size, std::int64_t min_size) {
-  return p.then(p.stages.append(fl::shuffle(shuffle_of(buffer_size, min_size, 1, std::nullopt))), {});
+  return p.then(p.stages.append(fl::shuffle(shuffle_of(buffer_size, min_size, 1, std::nullopt))));
 }
 
-composed take(const composed& p, std::uint64_t count) { return p.then(p.stages.append(fl::take(count)), {}); }
+composed take(const composed& p, std::uint64_t count) { return p.then(p.stages.append(fl::take(count))); }
 
 composed prefetch(const composed& p, std::int64_t items) {
-  return p.then(p.stages.append(fl::prefetch(checked("items", items, 1'000'000))), {});
+  return p.then(p.stages.append(fl::prefetch(checked("items", items, 1'000'000))));
 }
+
+auto collating(const py::object& collate) { return fl::map(collated(collate, false), fl::name{"collate"}); }
 
 composed batch(const composed& p, std::int64_t size, bool drop_last, const py::object& collate) {
-  const auto stages =
-      fl::batch(checked("batch_size", size, 1'000'000), fl::as_list, {.drop_last = drop_last}) |
-      fl::map(collated(collate, false), fl::name{"collate"});
-  return p.then(p.stages.append(stages), collate);
+  const auto batches =
+      fl::batch(checked("batch_size", size, 1'000'000), fl::as_list, {.drop_last = drop_last});
+  return p.then(p.stages.append(batches | collating(collate)), {collate});
 }
 
-composed bucket_batch(const composed& p, const py::object& length_of, const fl::bucket_batch_options& options,
+composed bucket_batch(const composed& p, const py::object& length_of, std::vector<std::size_t> boundaries,
+                      std::size_t batch_size, std::size_t max_tokens, bool drop_last,
                       const py::object& collate) {
-  const auto stages = fl::bucket_batch(options, fl::as_list, length(length_of, false)) |
-                      fl::map(collated(collate, false), fl::name{"collate"});
-  return p.then(p.stages.append(stages), length_of).then(p.stages.append(stages), collate);
+  const auto batches = fl::bucket_batch({.boundaries = std::move(boundaries),
+                                         .batch_size = batch_size,
+                                         .max_tokens = max_tokens,
+                                         .drop_last = drop_last},
+                                        fl::as_list, length(length_of, false));
+  return p.then(p.stages.append(batches | collating(collate)), {length_of, collate});
 }
 
 /// Calls a function of C++ outside of a run.
@@ -516,9 +498,10 @@ struct pybind11::detail::handle_type_name<generator> {
 
 py::dict members_of_sample(const fl::tar_sample& sample) {
   py::dict all;
-  all["__key__"] = shown(sample.key());
+  all["__key__"] = fl::python::text_of(sample.key());
   for (const fl::tar_field& f : sample)
-    all[shown(f.name)] = py::bytes(reinterpret_cast<const char*>(f.bytes.data()), f.bytes.size());
+    all[fl::python::text_of(f.name)] =
+        py::bytes(reinterpret_cast<const char*>(f.bytes.data()), f.bytes.size());
   return all;
 }
 
@@ -552,12 +535,7 @@ void add_pipeline(py::module_& m) {
       .def("take", &take)
       .def("prefetch", &prefetch)
       .def("batch", &batch)
-      .def("bucket_batch",
-           [](const composed& p, const py::object& length_of, std::vector<std::size_t> boundaries,
-              std::size_t batch_size, std::size_t max_tokens, bool drop_last, const py::object& collate) {
-             return bucket_batch(p, length_of, {std::move(boundaries), batch_size, max_tokens, drop_last},
-                                 collate);
-           });
+      .def("bucket_batch", &bucket_batch);
   m.def("files", &files);
   m.def("records", &records);
   m.def("range", &range);

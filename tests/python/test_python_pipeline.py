@@ -387,29 +387,33 @@ def test_an_iterable_is_read_again_in_each_epoch():
         next(loader)
 
 
+class Counting:
+    """Counts to a number, with its position as its state."""
+
+    def __init__(self, last):
+        self.last = last
+        self.at = 0
+        self.read = []
+
+    def __iter__(self):
+        while self.at < self.last:
+            self.at += 1
+            self.read.append(self.at)
+            yield self.at
+        self.at = 0
+
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        self.at = state["at"]
+
+
 def test_an_iterable_with_a_state_continues_without_reading_what_came_before():
-    class Data:
-        def __init__(self):
-            self.at = 0
-            self.read = []
-
-        def __iter__(self):
-            while self.at < 1000:
-                self.at += 1
-                self.read.append(self.at)
-                yield self.at
-            self.at = 0
-
-        def state_dict(self):
-            return {"at": self.at}
-
-        def load_state_dict(self, state):
-            self.at = state["at"]
-
-    run = feedline.iterate(Data()).map(doubled).prefetch(3).finite()
+    run = feedline.iterate(Counting(1000)).map(doubled).prefetch(3).finite()
     before = [next(run) for _ in range(700)]
     state = run.state_dict()
-    other = Data()
+    other = Counting(1000)
     rest = list(feedline.iterate(other).map(doubled).prefetch(3).finite(resume=state))
     assert before + rest == [2 * n for n in range(1, 1001)]
     assert len(other.read) < 900
@@ -646,22 +650,7 @@ def test_a_failed_call_doesnt_keep_its_variables():
 
 
 def test_loaders_of_one_iterable_with_a_state_dont_disturb_each_other():
-    class Data:
-        at = 0
-
-        def __iter__(self):
-            while self.at < 100:
-                self.at += 1
-                yield self.at
-            self.at = 0
-
-        def state_dict(self):
-            return {"at": self.at}
-
-        def load_state_dict(self, state):
-            self.at = state["at"]
-
-    p = feedline.iterate(Data()).shuffle(10)
+    p = feedline.iterate(Counting(100)).shuffle(10)
     one, two = p.finite(seed=1), p.finite(seed=1)
     assert all(next(one) == next(two) for _ in range(30))
     assert sorted(list(p.finite(seed=2))) == list(range(1, 101))

@@ -259,14 +259,19 @@ def _folder_without_wildcards(pattern: str) -> str:
 def _name(function: Function, name: Optional[str]) -> str:
     if name is None and isinstance(function, NativeFunction):
         return str(function.name)
-    while isinstance(function, functools.partial):
-        function = function.func
+    function = _unwrapped(function)
     return name if name is not None else str(getattr(function, "__name__", type(function).__name__))
 
 
-def _is_async(function: Function) -> bool:
+def _unwrapped(function: Function) -> Function:
+    """What functools.partial() was given."""
     while isinstance(function, functools.partial):
         function = function.func
+    return function
+
+
+def _is_async(function: Function) -> bool:
+    function = _unwrapped(function)
     tests = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
     return any(test(f) for test in tests for f in (function, getattr(function, "__call__", None)))
 

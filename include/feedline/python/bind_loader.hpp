@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <pybind11/pybind11.h>
@@ -136,6 +137,9 @@ auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&
       "ends; any thread and signal handler may ask for that, also while another thread waits for an item.");
   return c;
 }
+
+/// Bytes as a Python text: those that aren't UTF-8 as in os.fsdecode(). Needs Python's lock.
+inline pybind11::str text_of(std::string_view bytes) { return detail::text_of(bytes); }
 
 /// Among the `extra` of a pybind11::class_ whose objects refer to Python objects: shows these to Python's garbage collector, by the
 /// class's `int traverse(visitproc visit, void* arg) const`, which calls Py_VISIT for each, and `void clear()`, which drops them.
