@@ -11,13 +11,12 @@ namespace feedline::inline FEEDLINE_ABI {
 namespace detail {
 
 /// Access to the samples of several indexed sources by position, counted over all of them.
-template <class Item, class... Samples>
+template <class Item, class Parts>
 class indexed_concat {
  public:
-  explicit indexed_concat(Samples... parts) : parts_(std::move(parts)...) {
-    for_each_part(parts_, [this](const auto& part, std::size_t number) {
-      firsts_[number + 1] = firsts_[number] + part.size();
-    });
+  explicit indexed_concat(Parts parts) : parts_(std::move(parts)) {
+    for_each_part(parts_,
+                  [this](const auto& part, std::size_t) { firsts_.push_back(firsts_.back() + part.size()); });
   }
 
   std::uint64_t size() const noexcept { return firsts_.back(); }
@@ -37,7 +36,7 @@ class indexed_concat {
 
   std::optional<std::uint64_t> find(std::uint64_t index) const {
     const std::size_t number = part_index::part_of(index);
-    if (number >= sizeof...(Samples)) return {};
+    if (number >= number_of(parts_)) return {};
     auto position = with_part(parts_, number,
                               [&](const auto& part) { return find_index(part, part_index::within(index)); });
     if (position) *position += firsts_[number];
@@ -45,7 +44,7 @@ class indexed_concat {
   }
 
   bool will_need(std::uint64_t position) const noexcept
-    requires(announced_samples<Samples> || ...)
+    requires are_announced<Parts>
   {
     return in_part(position, [](const auto& part, std::size_t, std::uint64_t within) {
       return announce_sample(part, within);
@@ -54,7 +53,7 @@ class indexed_concat {
 
   /// How many samples the first `sources` sources have.
   std::uint64_t size_of_first(std::uint64_t sources) const {
-    return firsts_[static_cast<std::size_t>(std::min<std::uint64_t>(sources, sizeof...(Samples)))];
+    return firsts_[static_cast<std::size_t>(std::min<std::uint64_t>(sources, number_of(parts_)))];
   }
 
  private:
@@ -66,29 +65,29 @@ class indexed_concat {
                      [&](const auto& part) { return f(part, number, position - firsts_[number]); });
   }
 
-  std::tuple<Samples...> parts_;
-  std::array<std::uint64_t, sizeof...(Samples) + 1> firsts_{}; // first position of each source; then the size
+  Parts parts_;
+  std::vector<std::uint64_t> firsts_{0}; // first position of each source; then the size
 };
 
-template <source... Sources>
-class concat_source : public source_of_parts<sub_source<Sources>...> {
-  using base = source_of_parts<sub_source<Sources>...>;
+/// `Parts`: a tuple or vector of sub_sources.
+template <class Parts>
+class concat_source : public source_of_parts<Parts> {
+  using base = source_of_parts<Parts>;
   using base::parts_;
 
-  static constexpr std::size_t count = sizeof...(Sources);
-  using item = any_item_t<source_item_t<Sources>...>;
+  using facts = facts_of_parts<Parts>;
+  using item = typename facts::any;
 
  public:
-  static constexpr source_traits traits{.kind = "concat",
-                                        .yields_file_names = (detail::yields_file_names<Sources> || ...),
-                                        .live = (live_source<Sources> || ...)};
+  static constexpr source_traits traits{
+      .kind = "concat", .yields_file_names = facts::yield_file_names, .live = facts::are_live};
 
-  explicit concat_source(Sources... sources) : base(sub_source(std::move(sources))...) {}
+  explicit concat_source(Parts parts) : base(std::move(parts)), end_(number_of(parts_)) {}
 
   void start_epoch(const epoch& e) {
     epoch_ = e;
     number_ = 0;
-    end_ = static_cast<std::size_t>(std::min<std::uint64_t>(count, e.extent));
+    end_ = static_cast<std::size_t>(std::min<std::uint64_t>(number_of(parts_), e.extent));
     for_each_part(parts_, [](auto& part, std::size_t) { part.rewind(); });
   }
 
@@ -110,19 +109,19 @@ class concat_source : public source_of_parts<sub_source<Sources>...> {
   std::uint64_t index() const noexcept { return index_; }
 
   std::uint32_t repetition() const noexcept
-    requires(has_repetition<Sources> || ...)
+    requires facts::have_repetition
   {
     return repetition_;
   }
 
   bool ready() const
-    requires(says_when_ready<Sources> || ...)
+    requires facts::say_when_ready
   {
     return this->are_ready(number_, end_); // the current source may end, and the next one wait
   }
 
   void state(auto& archive)
-    requires(can_be_resumed<Sources> && ...)
+    requires facts::can_resume
   {
     archive(number_);
     if (number_ < end_)
@@ -134,10 +133,10 @@ class concat_source : public source_of_parts<sub_source<Sources>...> {
   }
 
   void seek(std::uint64_t index, std::uint32_t repetition = 0)
-    requires(can_seek<Sources> && ...)
+    requires facts::can_seek
   {
     number_ = part_index::part_of(index);
-    end_ = std::min(number_ + 1, count);
+    end_ = std::min(number_ + 1, number_of(parts_));
     if (number_ < end_)
       with_part(parts_, number_, [&](auto& part) {
         part.seek(part_index::within(index), repetition, epoch_of_part(epoch_, number_));
@@ -147,7 +146,8 @@ class concat_source : public source_of_parts<sub_source<Sources>...> {
   /// A concat of the sources that `f` makes of these.
   template <class F>
   auto with_parts(F f) const {
-    return remade<concat_source>(parts_, f);
+    auto parts = made_of_parts(parts_, [&](const auto& part) { return sub_source(f(part.described())); });
+    return concat_source<decltype(parts)>(std::move(parts));
   }
 
   std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop = {}) const {
@@ -156,20 +156,17 @@ class concat_source : public source_of_parts<sub_source<Sources>...> {
 
   /// Access to the samples by position.
   auto indexed(const std::stop_token& stop = {}) const
-    requires(indexed_source<Sources> && ...)
+    requires facts::are_indexed
   {
-    return std::apply(
-        [&](const auto&... part) {
-          return indexed_concat<item, decltype(detail::indexed(part.described()))...>(
-              detail::indexed(part.described(), stop)...);
-        },
-        parts_);
+    auto parts =
+        made_of_parts(parts_, [&](const auto& part) { return detail::indexed(part.described(), stop); });
+    return indexed_concat<item, decltype(parts)>(std::move(parts));
   }
 
  private:
   epoch epoch_;
   std::size_t number_ = 0; // of the current source
-  std::size_t end_ = count;
+  std::size_t end_;
   std::uint64_t index_ = 0;      // of the last sample
   std::uint32_t repetition_ = 0; // likewise
 };
@@ -200,11 +197,17 @@ auto concat(Sources... sources) {
         "which may be map or tap with workers: put other stages after concat()");
     return detail::refused_pipeline();
   } else {
-    return [](auto... parts) {
-      return detail::with_workers_of_parts<false>(detail::concat_source<decltype(parts)...>(parts...),
-                                                  parts...);
+    return []<class... Source>(Source... parts) {
+      return detail::with_workers_of_parts<false>(
+          detail::concat_source(std::tuple<detail::sub_source<Source>...>(parts...)), parts...);
     }(detail::source_of(std::move(sources))...);
   }
+}
+
+/// The same for sources of one type, whose number is known when the program runs. Their stages, if any, have no workers.
+template <detail::listed_part Source>
+auto concat(std::vector<Source> sources) {
+  return detail::as_pipeline(detail::concat_source(detail::listed_sources("concat", std::move(sources))));
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -41,8 +41,7 @@ inline constexpr bool is_weighted<weighted_source<Source>> = true;
 /// A source of a mix, with its weight.
 template <source Source>
 struct mixed_part : sub_source<Source> {
-  explicit mixed_part(weighted_source<Source> w)
-      : sub_source<Source>(std::move(w.source)), weight(w.weight) {}
+  mixed_part(Source s, double w) : sub_source<Source>(std::move(s)), weight(w) {}
 
   std::uint64_t fingerprint(const std::stop_token& stop) const {
     return key(sub_source<Source>::fingerprint(stop), std::bit_cast<std::uint64_t>(weight));
@@ -60,22 +59,27 @@ struct mixed_part : sub_source<Source> {
   std::uint32_t pass = 0; // number of this pass over the source in the epoch
 };
 
-template <source... Sources>
-class mix_source : public source_of_parts<mixed_part<Sources>...> {
-  using base = source_of_parts<mixed_part<Sources>...>;
+/// `Parts`: a tuple or vector of mixed_parts.
+template <class Parts>
+class mix_source : public source_of_parts<Parts> {
+  using base = source_of_parts<Parts>;
   using base::parts_;
 
-  static constexpr std::size_t count = sizeof...(Sources);
-  using item = any_item_t<source_item_t<Sources>...>;
+  using facts = facts_of_parts<Parts>;
+  using item = typename facts::any;
 
  public:
   static constexpr source_traits traits{.kind = "mix",
-                                        .yields_file_names = (detail::yields_file_names<Sources> || ...),
+                                        .yields_file_names = facts::yield_file_names,
                                         .random_order = true,
-                                        .live = (live_source<Sources> || ...)};
+                                        .live = facts::are_live};
 
-  explicit mix_source(mix_options options, weighted_source<Sources>... sources)
-      : base(mixed_part(std::move(sources))...), options_(options) {}
+  mix_source(mix_options options, Parts parts) : base(std::move(parts)), options_(options) {
+    double sum = 0;
+    for_each_part(parts_, [&](const auto& part, std::size_t) { sum += part.weight; });
+    if (sum == std::numeric_limits<double>::infinity())
+      throw std::invalid_argument("feedline::mix: the sum of the weights is more than a double can hold");
+  }
 
   void start_epoch(const epoch& e) {
     epoch_ = e;
@@ -83,7 +87,7 @@ class mix_source : public source_of_parts<mixed_part<Sources>...> {
     when_one_ends_ = options_.when_one_ends.value_or(may_repeat ? when_one_ends::repeat
                                                                 : when_one_ends::continue_with_others);
     choices_ = 0;
-    only_ = count;
+    only_.reset();
     for_each_part(parts_, [](auto& part, std::size_t) {
       part.rewind();
       part.pass = 0;
@@ -91,7 +95,7 @@ class mix_source : public source_of_parts<mixed_part<Sources>...> {
   }
 
   std::optional<item> next() {
-    if (only_ < count) return with_part(parts_, only_, [this](auto& part) { return next_of(part, only_); });
+    if (only_) return with_part(parts_, *only_, [this](auto& part) { return next_of(part, *only_); });
     while (!is_over()) {
       const std::size_t number = choose();
       auto value = with_part(parts_, number, [&](auto& part) {
@@ -113,13 +117,13 @@ class mix_source : public source_of_parts<mixed_part<Sources>...> {
   std::uint32_t repetition() const noexcept { return repetition_; }
 
   bool ready() const
-    requires(says_when_ready<Sources> || ...)
+    requires facts::say_when_ready
   {
-    return this->are_ready(0, count);
+    return this->are_ready(0, number_of(parts_));
   }
 
   void state(auto& archive)
-    requires(can_be_resumed<Sources> && ...)
+    requires facts::can_resume
   {
     archive(choices_);
     for_each_part(parts_, [&](auto& part, std::size_t number) {
@@ -130,29 +134,26 @@ class mix_source : public source_of_parts<mixed_part<Sources>...> {
 
   // Otherwise the pass isn't known.
   void seek(std::uint64_t index, std::uint32_t repetition)
-    requires((can_seek<Sources> && !has_repetition<Sources>) && ...)
+    requires(facts::can_seek && !facts::have_repetition)
   {
-    only_ = std::min(part_index::part_of(index), count - 1);
-    with_part(parts_, only_, [&](auto& part) {
+    only_ = std::min(part_index::part_of(index), number_of(parts_) - 1);
+    with_part(parts_, *only_, [&](auto& part) {
       if (std::exchange(part.pass, repetition) != repetition) part.rewind();
-      part.seek(part_index::within(index), 0, epoch_of_part(epoch_, only_, repetition));
+      part.seek(part_index::within(index), 0, epoch_of_part(epoch_, *only_, repetition));
     });
   }
 
   /// A mix with the same weights of the sources that `f` makes of these.
   template <class F>
   auto with_parts(F f) const {
-    return std::apply(
-        [&](const auto&... part) {
-          return mix_source<decltype(f(part.described()))...>(
-              options_, weighted_source<decltype(f(part.described()))>{f(part.described()), part.weight}...);
-        },
-        parts_);
+    auto parts =
+        made_of_parts(parts_, [&](const auto& part) { return mixed_part(f(part.described()), part.weight); });
+    return mix_source<decltype(parts)>(options_, std::move(parts));
   }
 
   std::string parameters() const {
-    std::array<double, count> weights;
-    for_each_part(parts_, [&](const auto& part, std::size_t number) { weights[number] = part.weight; });
+    std::vector<double> weights;
+    for_each_part(parts_, [&](const auto& part, std::size_t) { weights.push_back(part.weight); });
     constexpr const char* names[] = {"stop", "continue_with_others", "repeat"};
     std::string all = text_of_weights("mix.weights", weights);
     if (options_.when_one_ends)
@@ -164,7 +165,7 @@ class mix_source : public source_of_parts<mixed_part<Sources>...> {
 
   std::uint64_t fingerprint(std::uint64_t, const std::stop_token& stop = {}) const {
     const auto chosen = options_.when_one_ends ? static_cast<int>(*options_.when_one_ends) : -1;
-    return key(chosen, this->fingerprint_of_parts(count, stop));
+    return key(chosen, this->fingerprint_of_parts(number_of(parts_), stop));
   }
 
  private:
@@ -178,26 +179,31 @@ class mix_source : public source_of_parts<mixed_part<Sources>...> {
     for_each_part(parts_, [&](const auto& part, std::size_t) {
       ended += repeats() ? part.has_ended_once() : part.has_ended();
     });
-    return ended == count || (ended > 0 && when_one_ends_ == when_one_ends::stop);
+    return ended == number_of(parts_) || (ended > 0 && when_one_ends_ == when_one_ends::stop);
   }
 
   // Chooses one of the sources that have not ended, by weight. The choice depends only on (seed, epoch,
   // number of the choice) and on which sources have ended.
   std::size_t choose() noexcept {
-    std::array<double, count> ends{};
-    std::size_t last = 0;
-    double sum = 0;
-    for_each_part(parts_, [&](const auto& part, std::size_t number) {
-      if (!part.has_ended()) {
+    // The sum of the weights before each end, of those that have not ended.
+    const auto sum_until = [this](auto passes) {
+      double sum = 0;
+      bool is_found = false;
+      for_each_part(parts_, [&](const auto& part, std::size_t number) {
+        if (is_found || part.has_ended()) return;
         sum += part.weight;
-        last = number;
-      }
-      ends[number] = sum;
-    });
+        is_found = passes(number, sum);
+      });
+      return sum;
+    };
+    const double sum = sum_until([](std::size_t, double) { return false; });
     const double place = sum * random_generator(key(epoch_.seed, epoch_.number, choices_++)).uniform();
-    std::size_t number = 0;
-    while (number < last && place >= ends[number]) ++number;
-    return number;
+    std::size_t chosen = 0;
+    sum_until([&](std::size_t number, double end) {
+      chosen = number;
+      return place < end;
+    });
+    return chosen;
   }
 
   std::optional<item> next_of(auto& part, std::size_t number) {
@@ -208,18 +214,18 @@ class mix_source : public source_of_parts<mixed_part<Sources>...> {
     repetition_ = part.repetition();
     // A source that repeats samples by itself numbers the repetitions of each pass from 0.
     if (part.pass > 0)
-      repetition_ = (has_repetition<Sources> || ...) ? static_cast<std::uint32_t>(key(part.pass, repetition_))
-                                                     : part.pass;
+      repetition_ =
+          facts::have_repetition ? static_cast<std::uint32_t>(key(part.pass, repetition_)) : part.pass;
     return as_any<item>(std::move(*value));
   }
 
   mix_options options_;
   feedline::when_one_ends when_one_ends_{};
   epoch epoch_;
-  std::uint64_t choices_ = 0;    // made in this epoch
-  std::size_t only_ = count;     // the only source to read, after seek(); count: all of them
-  std::uint64_t index_ = 0;      // of the last sample
-  std::uint32_t repetition_ = 0; // likewise
+  std::uint64_t choices_ = 0;         // made in this epoch
+  std::optional<std::size_t> only_{}; // the only source to read, after seek()
+  std::uint64_t index_ = 0;           // of the last sample
+  std::uint32_t repetition_ = 0;      // likewise
 };
 
 /// Sources with weights, optionally followed by options.
@@ -237,9 +243,10 @@ struct mix_arguments {
 template <class... Source>
 auto make_mix(mix_options options, weighted_source<Source>... sources) {
   static_assert(sizeof...(Source) <= part_index::most_parts, "feedline::mix: it takes 1 to 255 sources");
-  if ((0.0 + ... + sources.weight) == std::numeric_limits<double>::infinity())
-    throw std::invalid_argument("feedline::mix: the sum of the weights is more than a double can hold");
-  return with_workers_of_parts<false>(mix_source<Source...>(options, sources...), sources.source...);
+  return with_workers_of_parts<false>(
+      mix_source(options,
+                 std::tuple<mixed_part<Source>...>(mixed_part<Source>(sources.source, sources.weight)...)),
+      sources.source...);
 }
 
 } // namespace detail
@@ -296,6 +303,15 @@ auto mix(Arguments... arguments) {
       return detail::make_mix(options, std::get<I>(std::move(all))...);
     }(std::make_index_sequence<given::sources>());
   }
+}
+
+/// The same for sources of one type, whose number is known when the program runs. Their stages, if any, have no workers.
+template <class Source>
+  requires(!detail::finisher<Source>::has_work)
+auto mix(const std::vector<detail::weighted_source<Source>>& sources, mix_options options = {}) {
+  std::vector<detail::mixed_part<Source>> parts;
+  for (const auto& part : detail::checked_parts("mix", sources)) parts.emplace_back(part.source, part.weight);
+  return detail::as_pipeline(detail::mix_source(options, std::move(parts)));
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -10,85 +10,120 @@ namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
+/// The item that consists of these: a pair, tuple or vector of them.
+template <class Item, class Values>
+Item zipped_item(Values values) {
+  if constexpr (listed_parts<Values>) return values;
+  else return std::apply([](auto&... value) { return Item(std::move(value)...); }, values);
+}
+
 /// Access to the samples of several indexed sources at equal positions.
-template <class Item, class First, class... Rest>
+template <class Item, class Parts>
 class indexed_zip {
  public:
-  explicit indexed_zip(First first, Rest... rest) : parts_(std::move(first), std::move(rest)...) {
-    size_ = std::apply(
-        [](const auto&... part) { return std::min({static_cast<std::uint64_t>(part.size())...}); }, parts_);
+  explicit indexed_zip(Parts parts) : parts_(std::move(parts)) {
+    for_each_part(parts_, [this](const auto& part, std::size_t) {
+      size_ = std::min<std::uint64_t>(size_, part.size());
+    });
   }
 
   std::uint64_t size() const noexcept { return size_; }
 
   Item at(std::uint64_t position, const std::stop_token& stop = {}) const {
-    return std::apply([&](const auto&... part) { return Item(sample_at(part, position, stop)...); }, parts_);
+    return zipped_item<Item>(
+        made_of_parts(parts_, [&](const auto& part) { return sample_at(part, position, stop); }));
   }
 
   bool will_need(std::uint64_t position) const noexcept
-    requires(announced_samples<First> || (announced_samples<Rest> || ...))
+    requires are_announced<Parts>
   {
-    return std::apply([&](const auto&... part) { return (announce_sample(part, position) | ...); }, parts_);
+    bool may_be_of_use = false;
+    for_each_part(parts_,
+                  [&](const auto& part, std::size_t) { may_be_of_use |= announce_sample(part, position); });
+    return may_be_of_use;
   }
 
   std::uint64_t index_at(std::uint64_t position) const {
-    return detail::index_at(std::get<0>(parts_), position);
+    return with_part(parts_, 0, [&](const auto& part) { return detail::index_at(part, position); });
   }
 
   std::optional<std::uint64_t> find(std::uint64_t index) const {
-    const auto position = find_index(std::get<0>(parts_), index);
+    const auto position = with_part(parts_, 0, [&](const auto& part) { return find_index(part, index); });
     return position && *position < size_ ? position : std::nullopt;
   }
 
  private:
-  std::tuple<First, Rest...> parts_;
-  std::uint64_t size_;
+  Parts parts_;
+  std::uint64_t size_ = ~std::uint64_t{0};
 };
 
-template <source First, source... Rest>
-class zip_source : public source_of_parts<sub_source<First>, sub_source<Rest>...> {
-  using base = source_of_parts<sub_source<First>, sub_source<Rest>...>;
+/// `Parts`: a tuple or vector of sub_sources.
+template <class Parts>
+class zip_source : public source_of_parts<Parts> {
+  using base = source_of_parts<Parts>;
   using base::parts_;
 
-  static constexpr std::size_t count = 1 + sizeof...(Rest);
-  using item = typename zipped<source_item_t<First>, source_item_t<Rest>...>::type;
-  using all_numbers = std::make_index_sequence<count>;
+  using facts = facts_of_parts<Parts>;
+  using item = typename facts::all;
+  using first = typename facts::first;
 
  public:
-  static constexpr source_traits traits{
-      .kind = "zip",
-      .yields_file_names = detail::yields_file_names<First> || (detail::yields_file_names<Rest> || ...),
-      .depends_on_file_order = splits_files_by_rank<First> || (splits_files_by_rank<Rest> || ...),
-      .live = live_source<First> || (live_source<Rest> || ...)};
+  static constexpr source_traits traits{.kind = "zip",
+                                        .yields_file_names = facts::yield_file_names,
+                                        .depends_on_file_order = facts::split_files,
+                                        .live = facts::are_live};
 
-  explicit zip_source(First first, Rest... rest)
-      : base(sub_source(std::move(first)), sub_source(std::move(rest))...) {}
+  explicit zip_source(Parts parts) : base(std::move(parts)) {}
 
   void start_epoch(const epoch& e) {
     epoch_ = without_limits(e);
     for_each_part(parts_, [](auto& part, std::size_t) { part.rewind(); });
   }
 
-  std::optional<item> next() { return next(all_numbers()); }
-
-  std::uint64_t index() const { return std::get<0>(parts_).index(); }
-
-  std::uint32_t repetition() const
-    requires has_repetition<First>
-  {
-    return std::get<0>(parts_).repetition();
+  // Every source advances, even if another one throws. If a source has ended, exceptions of the others belong
+  // to no sample and are ignored.
+  std::optional<item> next() {
+    std::exception_ptr error;
+    bool has_ended = false;
+    auto values = made_of_parts(parts_, [&](auto& part) -> decltype(part.next()) {
+      try {
+        if (part.is_idle()) part.start(epoch_);
+        auto value = part.next();
+        has_ended |= !value;
+        return value;
+      } catch (...) {
+        // An outage says more than the failure of a sample.
+        if (!error || is_outage(std::current_exception())) error = std::current_exception();
+        return std::nullopt;
+      }
+    });
+    if (has_ended) return std::nullopt;
+    if (error) std::rethrow_exception(error);
+    return zipped_item<item>(made_of_parts(values, [](auto& value) { return *std::move(value); }));
   }
 
-  std::string origin(std::uint64_t index) const { return origin_of(std::get<0>(parts_).described(), index); }
+  std::uint64_t index() const {
+    return with_part(parts_, 0, [](const auto& part) { return part.index(); });
+  }
+
+  std::uint32_t repetition() const
+    requires has_repetition<first>
+  {
+    return with_part(parts_, 0, [](const auto& part) { return part.repetition(); });
+  }
+
+  std::string origin(std::uint64_t index) const {
+    return with_part(parts_, 0, [&](const auto& part) { return origin_of(part.described(), index); });
+  }
 
   bool ready() const
-    requires(says_when_ready<First> || (says_when_ready<Rest> || ...))
+    requires facts::say_when_ready
   {
-    return this->are_ready(0, count);
+    return this->are_ready(0, number_of(parts_));
   }
 
   void state(auto& archive)
-    requires(can_be_resumed<First> && (can_be_resumed<Rest> && ...))
+    requires facts::can_resume
   {
     for_each_part(parts_, [&](auto& part, std::size_t) { part.state(archive, epoch_); });
   }
@@ -104,52 +139,24 @@ class zip_source : public source_of_parts<sub_source<First>, sub_source<Rest>...
   /// A zip of the sources that `f` makes of these.
   template <class F>
   auto with_parts(F f) const {
-    return remade<zip_source>(parts_, f);
+    auto parts = made_of_parts(parts_, [&](const auto& part) { return sub_source(f(part.described())); });
+    return zip_source<decltype(parts)>(std::move(parts));
   }
 
   std::uint64_t fingerprint(std::uint64_t, const std::stop_token& stop = {}) const {
-    return this->fingerprint_of_parts(count, stop);
+    return this->fingerprint_of_parts(number_of(parts_), stop);
   }
 
   /// Access to the samples by position.
   auto indexed(const std::stop_token& stop = {}) const
-    requires(indexed_source<First> && (indexed_source<Rest> && ...))
+    requires facts::are_indexed
   {
-    return std::apply(
-        [&](const auto&... part) {
-          return indexed_zip<item, decltype(detail::indexed(part.described()))...>(
-              detail::indexed(part.described(), stop)...);
-        },
-        parts_);
+    auto parts =
+        made_of_parts(parts_, [&](const auto& part) { return detail::indexed(part.described(), stop); });
+    return indexed_zip<item, decltype(parts)>(std::move(parts));
   }
 
  private:
-  // Every source advances, even if another one throws. If a source has ended, exceptions of the others belong
-  // to no sample and are ignored.
-  template <std::size_t... I>
-  std::optional<item> next(std::index_sequence<I...>) {
-    std::exception_ptr error;
-    bool has_ended = false;
-    const auto next_of = [&](auto& part) -> decltype(part.next()) {
-      try {
-        if (part.is_idle()) part.start(epoch_);
-        auto value = part.next();
-        has_ended |= !value;
-        return value;
-      } catch (...) {
-        // An outage says more than the failure of a sample.
-        if (!error || is_outage(std::current_exception())) error = std::current_exception();
-        return std::nullopt;
-      }
-    };
-    std::tuple values{next_of(std::get<I>(parts_))...}; // braces: one after another
-    if (!(std::get<I>(values).has_value() && ...)) {
-      if (error && !has_ended) std::rethrow_exception(error);
-      return std::nullopt;
-    }
-    return std::optional<item>(std::in_place, *std::move(std::get<I>(values))...);
-  }
-
   epoch epoch_;
 };
 
@@ -177,10 +184,18 @@ auto zip(Sources... sources) {
         "which may be map or tap with workers: put other stages after zip()");
     return detail::refused_pipeline();
   } else {
-    return [](auto... parts) {
-      return detail::with_workers_of_parts<true>(detail::zip_source<decltype(parts)...>(parts...), parts...);
+    return []<class... Source>(Source... parts) {
+      return detail::with_workers_of_parts<true>(
+          detail::zip_source(std::tuple<detail::sub_source<Source>...>(parts...)), parts...);
     }(detail::source_of(std::move(sources))...);
   }
+}
+
+/// The same for sources of one type, whose number is known when the program runs, which gives a std::vector of their items. Their
+/// stages, if any, have no workers.
+template <detail::listed_part Source>
+auto zip(std::vector<Source> sources) {
+  return detail::as_pipeline(detail::zip_source(detail::listed_sources("zip", std::move(sources))));
 }
 
 } // namespace feedline::inline FEEDLINE_ABI

@@ -91,6 +91,7 @@ struct zipped<First, Second> {
 template <source Source>
 class sub_source {
  public:
+  using described_source = Source;
   using item = source_item_t<Source>;
 
   explicit sub_source(Source source) : described_(std::move(source)) {}
@@ -140,6 +141,9 @@ class sub_source {
     if constexpr (has_repetition<Source>) return running_->repetition();
     else return 0;
   }
+
+  /// What yields the samples of the epoch; null before and after it.
+  const Source* running() const noexcept { return running_ ? &*running_ : nullptr; }
 
   bool is_idle() const noexcept { return phase_ == phase::idle; }
 
@@ -241,37 +245,131 @@ inline epoch epoch_of_part(epoch e, std::size_t number, std::uint64_t pass = 0) 
   return without_limits(std::move(e));
 }
 
-/// Calls f with element `number` of a tuple.
+/// Parts whose number is only known when the program runs: a vector of parts of one type, not a tuple of any types.
+template <class Parts>
+concept listed_parts = requires(const Parts& parts) { parts.size(); };
+
+/// How many they are.
+template <class Parts>
+constexpr std::size_t number_of(const Parts& parts) noexcept {
+  if constexpr (listed_parts<Parts>) return parts.size();
+  else return std::tuple_size_v<Parts>;
+}
+
+/// Calls f with part `number`.
 template <std::size_t I = 0, class Parts, class F>
 decltype(auto) with_part(Parts& parts, std::size_t number, F&& f) {
-  if constexpr (I + 1 < std::tuple_size_v<std::remove_const_t<Parts>>) {
-    if (number != I) return with_part<I + 1>(parts, number, std::forward<F>(f));
+  if constexpr (listed_parts<Parts>) {
+    return f(parts[number]);
+  } else {
+    if constexpr (I + 1 < std::tuple_size_v<std::remove_const_t<Parts>>) {
+      if (number != I) return with_part<I + 1>(parts, number, std::forward<F>(f));
+    }
+    return f(std::get<I>(parts));
   }
-  return f(std::get<I>(parts));
 }
 
 /// Calls f with each part and its number.
 template <class Parts, class F>
 void for_each_part(Parts& parts, F&& f) {
   std::size_t number = 0;
-  std::apply([&](auto&... part) { (f(part, number++), ...); }, parts);
+  if constexpr (listed_parts<Parts>)
+    for (auto& part : parts) f(part, number++);
+  else std::apply([&](auto&... part) { (f(part, number++), ...); }, parts);
 }
 
-/// A source of the kind Combined, of the sources that `f` makes of these parts, for with_parts().
-template <template <class...> class Combined, class Parts, class F>
-auto remade(const Parts& parts, F f) {
-  return std::apply(
-      [&](const auto&... part) { return Combined<decltype(f(part.described()))...>(f(part.described())...); },
-      parts);
+/// What f makes of each part, one after another.
+template <class Parts, class F>
+auto made_of_parts(Parts& parts, F&& f) {
+  if constexpr (listed_parts<Parts>) {
+    std::vector<decltype(f(parts.front()))> all;
+    all.reserve(parts.size());
+    for (auto& part : parts) all.push_back(f(part));
+    return all;
+  } else {
+    return std::apply([&](auto&... part) { return std::tuple<decltype(f(part))...>{f(part)...}; }, parts);
+  }
+}
+
+/// Facts about parts: of a tuple of any types, or of a vector.
+template <class Parts>
+struct facts_of_parts;
+
+template <class First, class... Rest>
+struct facts_of_parts<std::tuple<First, Rest...>> {
+  using any = any_item_t<typename First::item, typename Rest::item...>;            ///< an item of one of them
+  using all = typename zipped<typename First::item, typename Rest::item...>::type; ///< an item of each
+  using first = typename First::described_source;
+
+  /// Whether the predicate holds for some source, or for each.
+  template <class Predicate>
+  static constexpr bool some(Predicate holds) {
+    return (holds(std::type_identity<typename First::described_source>()) || ... ||
+            holds(std::type_identity<typename Rest::described_source>()));
+  }
+
+  template <class Predicate>
+  static constexpr bool each(Predicate holds) {
+    return (holds(std::type_identity<typename First::described_source>()) && ... &&
+            holds(std::type_identity<typename Rest::described_source>()));
+  }
+
+  static constexpr bool yield_file_names =
+      some([]<class S>(std::type_identity<S>) { return yields_file_names<S>; });
+  static constexpr bool split_files =
+      some([]<class S>(std::type_identity<S>) { return splits_files_by_rank<S>; });
+  static constexpr bool are_live = some([]<class S>(std::type_identity<S>) { return live_source<S>; });
+  static constexpr bool have_repetition =
+      some([]<class S>(std::type_identity<S>) { return has_repetition<S>; });
+  static constexpr bool say_when_ready =
+      some([]<class S>(std::type_identity<S>) { return says_when_ready<S>; });
+  static constexpr bool can_resume = each([]<class S>(std::type_identity<S>) { return can_be_resumed<S>; });
+  static constexpr bool can_seek = each([]<class S>(std::type_identity<S>) { return detail::can_seek<S>; });
+  static constexpr bool are_indexed = each([]<class S>(std::type_identity<S>) { return indexed_source<S>; });
+};
+
+template <class Part>
+struct facts_of_parts<std::vector<Part>> : facts_of_parts<std::tuple<Part>> {
+  using all = std::vector<typename Part::item>;
+};
+
+/// Whether some of these samples by position can be announced.
+template <class Parts>
+inline constexpr bool are_announced = false;
+template <class... Samples>
+inline constexpr bool are_announced<std::tuple<Samples...>> = (announced_samples<Samples> || ...);
+template <class Samples>
+inline constexpr bool are_announced<std::vector<Samples>> = announced_samples<Samples>;
+
+/// Throws std::invalid_argument unless there are as many as an index can tell apart.
+template <class Parts>
+const Parts& checked_parts(const char* kind, const Parts& parts) {
+  if (parts.empty() || parts.size() > part_index::most_parts)
+    throw std::invalid_argument("feedline::" + std::string(kind) + ": it takes 1 to 255 sources, not " +
+                                std::to_string(parts.size()));
+  return parts;
+}
+
+/// A part_source whose stages all run in the source.
+template <class T>
+concept listed_part = part_source<T> && !finisher<source_of_t<T>>::has_work;
+
+/// These as parts of a source.
+template <listed_part T>
+auto listed_sources(const char* kind, std::vector<T> sources) {
+  std::vector<sub_source<source_of_t<T>>> parts;
+  for (T& each : sources) parts.emplace_back(source_of(std::move(each)));
+  checked_parts(kind, parts);
+  return parts;
 }
 
 /// What concat, mix and zip share: what they answer for their parts, of which each is a sub_source.
-template <class... Part>
+template <class Parts>
 class source_of_parts {
  public:
   /// Of the part that yielded the sample with that part_index.
   std::string origin(std::uint64_t index) const {
-    if (part_index::part_of(index) >= sizeof...(Part)) return {};
+    if (part_index::part_of(index) >= number_of(parts_)) return {};
     return with_part(parts_, part_index::part_of(index), [&](const auto& part) {
       return origin_of(part.described(), part_index::within(index));
     });
@@ -309,7 +407,7 @@ class source_of_parts {
     return all;
   }
 
-  std::uint64_t extent() const noexcept { return sizeof...(Part); }
+  std::uint64_t extent() const noexcept { return number_of(parts_); }
 
   /// The parameters of all parts.
   std::string parameters() const {
@@ -344,7 +442,7 @@ class source_of_parts {
   }
 
  protected:
-  explicit source_of_parts(Part... parts) : parts_(std::move(parts)...) {}
+  explicit source_of_parts(Parts parts) : parts_(std::move(parts)) {}
 
   /// Whether none of the parts [begin, end) would wait.
   bool are_ready(std::size_t begin, std::size_t end) const {
@@ -364,7 +462,7 @@ class source_of_parts {
     return hash;
   }
 
-  std::tuple<Part...> parts_;
+  Parts parts_;
 };
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
