@@ -420,6 +420,46 @@ TEST_CASE("columns of unsupported types don't affect other columns") {
   CHECK_THAT(why_not<fl::arrow_value>(bytes, "v"), Contains("column `v` is of type union"));
 }
 
+TEST_CASE("an arrow_record has the named columns, or all that can be read") {
+  const temporary_folder folder;
+  const std::string path = folder.write("a", clips(0, 20));
+  const auto as_plain = [](const fl::arrow_row<fl::arrow_record>& row) {
+    const fl::arrow_value audio = *row->find("audio"), label = *row->find("label");
+    return plain_clip(text_of(audio[0].as<std::span<const std::byte>>()),
+                      label.as<std::optional<std::int64_t>>(), audio[1].as<std::string>());
+  };
+  for (const auto& names : {std::vector<std::string>(), {"label", "audio"}}) {
+    const auto rows = fl::arrow_rows<fl::arrow_record>({path}, names);
+    CHECK(collect((rows | fl::map(as_plain, fl::workers{3})).finite()) == clips_from(0, 20));
+    CHECK(collect((rows | fl::global_shuffle() | fl::map(as_plain)).finite()).size() == 20);
+  }
+  const auto names_of = [](const std::string& bytes, const std::vector<std::string>& wanted) {
+    const temporary_folder inner;
+    auto source = fl::arrow_rows<fl::arrow_record>({inner.write("a", bytes)}, wanted).source();
+    source.start_epoch({});
+    std::vector<std::string> names;
+    const auto row = source.next();
+    for (const auto& [name, value] : **row) names.emplace_back(name);
+    CHECK(row->operator*().size() == names.size());
+    CHECK((*row)->find("nothing") == nullptr);
+    return names;
+  };
+  using texts = std::vector<std::string>;
+  CHECK(names_of(clips(0, 1), {}) == texts{"label", "audio"});
+  CHECK(names_of(clips(0, 1), {"audio.path"}) == texts{"audio.path"});
+  const auto mixed = [](const std::vector<arrow_part>& parts, const std::vector<arrow_data>& data) {
+    return arrow_writer(parts).batch(data).stream();
+  };
+  const arrow_data one = number_data<std::int64_t>({1});
+  CHECK(names_of(mixed({{"t", type_kind::interval}, int64_part("x")}, {one, one}), {}) == texts{"x"});
+  CHECK_THAT(why_not<fl::arrow_record>(mixed({{"t", type_kind::interval}}, {one}), "x"),
+             Contains("no column `x`"));
+  const std::string unread = folder.write("b", mixed({{"t", type_kind::interval}}, {one}));
+  auto loader = (fl::arrow_rows<fl::arrow_record>({unread}, {}) | fl::prefetch(1)).finite();
+  CHECK(throws_saying<fl::pipeline_error>("no column can be read; the file has `t`: interval",
+                                          [&] { loader.next(); }));
+}
+
 TEST_CASE("a wrong number of columns, an empty list, a file listed twice and wildcards without a match fail "
           "immediately") {
   const temporary_folder folder;

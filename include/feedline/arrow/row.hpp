@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // A row of an Arrow file, with typed fields.
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -19,6 +21,37 @@
 #include <feedline/detail/fields.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
+
+/// A row whose columns are only known when the program runs: `arrow_rows<arrow_record>(files, {"image", "label"})`, or with an empty
+/// list all columns of each file that can be read.
+class arrow_record {
+ public:
+  /// A column's name, and its value in the row.
+  using column = std::pair<std::string_view, arrow_value>;
+
+  /// Rows call it.
+  explicit arrow_record(std::vector<column> columns) : columns_(std::move(columns)) {}
+
+  ///@{
+  /// The columns in the order of the list or the file: views, which the row keeps.
+  auto begin() const noexcept { return columns_.begin(); }
+
+  auto end() const noexcept { return columns_.end(); }
+
+  std::size_t size() const noexcept { return columns_.size(); }
+
+  ///@}
+
+  /// The value of a column; null if there is no such column.
+  const arrow_value* find(std::string_view name) const noexcept {
+    for (const auto& [own, value] : columns_)
+      if (own == name) return &value;
+    return nullptr;
+  }
+
+ private:
+  std::vector<column> columns_;
+};
 
 namespace detail {
 
@@ -51,6 +84,12 @@ struct row_fields<Row> : cells_of<decltype(fields_of(std::declval<Row&>()))> {
   static constexpr bool exist = cells_of<decltype(fields_of(std::declval<Row&>()))>::exist;
 };
 
+template <>
+struct row_fields<arrow_record> {
+  static constexpr bool exist = true;
+  using types = std::tuple<arrow_record>;
+};
+
 template <class Row>
 using row_types = typename row_fields<Row>::types;
 
@@ -60,13 +99,17 @@ inline constexpr std::size_t column_count = std::tuple_size_v<row_types<Row>>;
 /// `names` must have one name per field of the row.
 template <class Row>
 std::vector<wanted_column> columns_of_row(const std::vector<std::string>& names) {
-  return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return std::vector<wanted_column>{want<std::tuple_element_t<I, row_types<Row>>>(names[I])...};
-  }(std::make_index_sequence<column_count<Row>>());
+  if constexpr (std::same_as<Row, arrow_record>) {
+    std::vector<wanted_column> columns;
+    for (const std::string& name : names) columns.push_back(want<arrow_value>(name));
+    return columns;
+  } else
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return std::vector<wanted_column>{want<std::tuple_element_t<I, row_types<Row>>>(names[I])...};
+    }(std::make_index_sequence<column_count<Row>>());
 }
 
 std::string row_text(const arrow_file& file, std::uint64_t row);
-
 [[noreturn]] void throw_unread_batch(const loaded_batch& batch, std::uint64_t row);
 
 /// Throws an error of a cell again, with the names of its row and column.
@@ -88,10 +131,16 @@ Row read_row(const loaded_batch& batch, std::uint64_t row) {
   std::size_t column = 0;
   byte_limit limit = row_limit(batch.file->max_row_bytes);
   try {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      if constexpr (arrow_readable<Row>) return read_cell<Row>(batch, 0, row, limit, column);
-      else return Row{read_cell<std::tuple_element_t<I, row_types<Row>>>(batch, I, row, limit, column)...};
-    }(std::make_index_sequence<column_count<Row>>());
+    if constexpr (std::same_as<Row, arrow_record>) {
+      std::vector<arrow_record::column> values;
+      for (std::size_t i = 0; i < batch.columns.size(); ++i)
+        values.emplace_back(batch.file->names[i], read_cell<arrow_value>(batch, i, row, limit, column));
+      return Row(std::move(values));
+    } else
+      return [&]<std::size_t... I>(std::index_sequence<I...>) {
+        if constexpr (arrow_readable<Row>) return read_cell<Row>(batch, 0, row, limit, column);
+        else return Row{read_cell<std::tuple_element_t<I, row_types<Row>>>(batch, I, row, limit, column)...};
+      }(std::make_index_sequence<column_count<Row>>());
   } catch (const arrow_error& error) {
     throw_unread_cell(batch, row, column, error);
   }

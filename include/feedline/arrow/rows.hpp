@@ -35,6 +35,8 @@ namespace feedline::inline FEEDLINE_ABI {
 ///          - arrow_value for any of these, for structs, and for lists of any type;
 ///          - std::optional of any of these if the column may have nulls; also for a column of type null.
 ///
+///          An arrow_record has as many arrow_values as columns are named, or with an empty list all columns of each file.
+///
 ///          A dictionary is read as the type of its values. Other columns of the file are ignored, also those of
 ///          other types (intervals, unions, run-end encoded values, list_view), and aren't decompressed
 /// Gives:   arrow_row<Row>. index() is `position of its file in the list << 40 | row in the file`. std::string_view and

@@ -177,6 +177,7 @@ FEEDLINE_INLINE std::optional<memory_of_batches> memory_of_rows(const file_order
       const mapped_file file(name, sharing::alone);
       file.expect_jumps();
       const arrow_layout layout = layout_reader::read(file.bytes(), wanted.options.concatenated);
+      all->columns = std::max(all->columns, layout.schema.columns.size());
       for (const batch_place& place : layout.batches)
         batch = std::max(batch, std::min(most, bytes_in_memory(place, file.bytes())));
       for (const dictionary_place& part : layout.dictionaries)

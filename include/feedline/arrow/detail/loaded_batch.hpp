@@ -39,6 +39,7 @@ struct arrow_file {
   arrow_origin origin;
   std::shared_ptr<const arrow_layout> layout; ///< for a pipe, only its schema
   std::vector<arrow_path> paths;              ///< of the columns to read
+  std::vector<std::string> names;             ///< of these, as they were asked for
   std::size_t max_batch_bytes = 0;            ///< see arrow_options
   std::size_t max_row_bytes = 0;
 
@@ -147,7 +148,11 @@ inline arrow_place find_value(const loaded_column& column, std::uint64_t row) {
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE void arrow_file::find(const wanted_rows& wanted) {
-  paths = find_columns(layout->schema, wanted.columns);
+  names.clear();
+  paths = wanted.columns.empty() ? all_columns(layout->schema) : find_columns(layout->schema, wanted.columns);
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    names.push_back(wanted.columns.empty() ? field_at(layout->schema, paths[i]).name
+                                           : wanted.columns[i].name);
   max_batch_bytes = wanted.options.max_batch_bytes;
   max_row_bytes = wanted.options.max_row_bytes;
 }

@@ -26,7 +26,7 @@ class rows_source {
 
   rows_source(const file_patterns& files, const std::vector<std::string>& columns, arrow_options options)
       : files_(files, traits.kind) {
-    if (columns.size() != column_count<Row>)
+    if (!std::same_as<Row, arrow_record> && columns.size() != column_count<Row>)
       throw std::invalid_argument("feedline::arrow_rows: the row has " + std::to_string(column_count<Row>) +
                                   " fields, but " + std::to_string(columns.size()) +
                                   " columns are named; name one column for each field");
@@ -120,12 +120,15 @@ class rows_source {
   /// Rows of mapped files are views, unless fields own their bytes. Each row of a compressed batch may be the only one
   /// that keeps the batch and the file's dictionaries in memory. Unknown for a pipe.
   std::optional<std::size_t> max_item_bytes() const {
-    constexpr bool are_views = []<class... Field>(std::type_identity<std::tuple<Field...>>) {
-      return (std::is_trivially_copyable_v<Field> && ...);
-    }(std::type_identity<row_types<Row>>());
+    constexpr bool are_views =
+        std::same_as<Row, arrow_record> || []<class... Field>(std::type_identity<std::tuple<Field...>>) {
+          return (std::is_trivially_copyable_v<Field> && ...);
+        }(std::type_identity<row_types<Row>>());
     const auto memory = memory_of_rows(files_, *wanted_);
     if (!memory) return std::nullopt;
+    const std::size_t columns = wanted_->columns.empty() ? memory->columns : wanted_->columns.size();
     return sizeof(arrow_row<Row>) + static_cast<std::size_t>(memory->batch_and_dictionaries) +
+           (std::same_as<Row, arrow_record> ? columns * sizeof(arrow_record::column) : 0) +
            (are_views ? 0 : wanted_->options.max_row_bytes);
   }
 

@@ -32,11 +32,12 @@ const arrow_field& field_at(const arrow_schema& schema, const arrow_path& path);
 struct memory_of_batches {
   std::uint64_t batch_and_dictionaries = 0; ///< the most for a record batch and the dictionaries of its file
   std::uint64_t by_position = 0;            ///< the dictionaries of all files, and recent_batches
+  std::size_t columns = 0;                  ///< of the file with the most
 };
 
 /// What a source reads, shared by all of its copies.
 struct wanted_rows {
-  std::vector<wanted_column> columns;
+  std::vector<wanted_column> columns; // none: all that can be read
   arrow_options options;
   mutable std::mutex mutex; // for the members below
   /// Once it was looked for; empty inside: unknown.
@@ -53,6 +54,9 @@ std::shared_ptr<const wanted_rows> want_rows(std::vector<wanted_column> columns,
 /// If the column is a struct {bytes, path}, as Hugging Face stores audio and images, but bytes are expected,
 /// appends the part `bytes` to the path.
 void go_to_bytes(const arrow_schema& schema, const wanted_column& column, arrow_path& path);
+
+/// Those that can be read. Throws arrow_error if there are none.
+std::vector<arrow_path> all_columns(const arrow_schema& schema);
 
 /// Throws arrow_error; its message lists the file's columns.
 std::vector<arrow_path> find_columns(const arrow_schema& schema, const std::vector<wanted_column>& columns);
@@ -109,6 +113,14 @@ FEEDLINE_INLINE void go_to_bytes(const arrow_schema& schema, const wanted_column
       path.push_back(i);
       return;
     }
+}
+
+FEEDLINE_INLINE std::vector<arrow_path> all_columns(const arrow_schema& schema) {
+  std::vector<arrow_path> paths;
+  for (std::size_t i = 0; i < schema.columns.size(); ++i)
+    if (is_readable(value_field(schema.columns[i]))) paths.push_back({i});
+  if (paths.empty()) throw arrow_error("no column can be read; the file has " + to_string(schema));
+  return paths;
 }
 
 FEEDLINE_INLINE std::vector<arrow_path> find_columns(const arrow_schema& schema,
