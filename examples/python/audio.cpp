@@ -4,34 +4,34 @@
 //     for batch in feedline.audio.Loader(["clips-*.arrow"], seed=7): step(batch["spectrogram"], batch["label"])
 //
 // pipeline_of() has the pipeline; below it are the names and defaults of its parameters.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
+#include <iterator>
+#include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
-#include <system_error>
+#include <utility>
 #include <vector>
 
 #include <feedline/arrow.hpp>
 #include <feedline/audio.hpp>
 #include <feedline/feedline.hpp>
 #include <feedline/python.hpp>
+#include <feedline/python/object.hpp>
 
+#include "arrow_file.hpp"
+#include "composed.hpp"
+#include "file_function.hpp"
 #include "parts.hpp"
 
 namespace fl = feedline;
 namespace py = pybind11;
 
-namespace {
+using fl::python::object;
 
-/// The columns that are read from a row.
-struct clip {
-  std::span<const std::byte>
-      audio; // an encoded file; or a struct with a field `bytes`, as Hugging Face stores it
-  std::optional<std::int64_t> label;
-};
+namespace {
 
 /// What Python receives, as arrays.
 struct example {
@@ -40,51 +40,66 @@ struct example {
   std::int64_t index;            // of the sample, the same in each epoch
 };
 
-/// Decodes, resamples, crops or pads clips and computes their spectrograms. Each worker has one and reuses its memory.
+/// Decodes, resamples, and crops or pads clips. Each worker has one and reuses its memory.
+class clip_maker {
+ public:
+  clip_maker(std::size_t rate, bool augment) : rate_(rate), augment_(augment) {}
+
+  /// If it augments, a random part of the clip, moved by up to a tenth and made louder or softer by up to 6 dB. The generator is
+  /// keyed by the sample and the epoch, so the part differs between epochs but not between workers.
+  void make(std::span<const std::byte> file, std::span<float> samples, fl::random_generator& random) {
+    if (!augment_) {
+      fl::center_crop_or_pad(resampler_.resample(decoder_.decode(file), rate_).samples, samples);
+      return;
+    }
+    const auto part = [&](const fl::audio_header& header) { // only that part is decoded
+      return fl::random_crop(header.frames, (samples.size() * header.rate + rate_ - 1) / rate_, random);
+    };
+    const fl::audio_clip decoded = decoder_.decode_range(file, part);
+    fl::random_crop_or_pad(resampler_.resample(decoded, rate_).samples, samples, random);
+    fl::random_time_shift{.max_share = 0.1}(samples, random);
+    fl::random_gain{-6, 6}(samples, random);
+  }
+
+ private:
+  std::size_t rate_;
+  bool augment_;
+  fl::audio_decoder decoder_;
+  fl::audio_resampler resampler_;
+};
+
+/// Makes examples of rows with the columns for a clip and its label. Each worker has one.
 class spectrogram_maker {
  public:
   spectrogram_maker(const fl::mel_spectrogram& spectrogram, std::size_t clip_length, bool augment)
       : spectrogram_(spectrogram),
-        rate_(static_cast<std::size_t>(spectrogram.options().sample_rate)),
-        samples_(clip_length),
-        augment_(augment) {}
+        clips_(static_cast<std::size_t>(spectrogram.options().sample_rate), augment),
+        samples_(clip_length) {}
 
-  void operator()(const fl::arrow_row<clip>& row, fl::batch_slot<example>& slot, fl::context& context) {
-    if (augment_) random_part(row->audio, context.random);
-    else fl::center_crop_or_pad(resampler_.resample(decoder_.decode(row->audio), rate_).samples, samples_);
+  void operator()(const object& sample, fl::batch_slot<example>& slot, fl::context& context) {
+    const auto* const row = sample.value_if<arrow_record_row>();
+    if (!row) throw std::logic_error("a sample isn't a row");
+    clips_.make(file_in_row(row->operator*().begin()->second, row->file()).bytes(), samples_, context.random);
     spectrogram_(samples_, slot.get<&example::spectrogram>());
-    slot.get<&example::label>() = row->label.value_or(-1);
+    const fl::arrow_value label = std::next(row->operator*().begin())->second;
+    slot.get<&example::label>() = label.as<std::optional<std::int64_t>>().value_or(-1);
     slot.get<&example::index>() = static_cast<std::int64_t>(context.index);
   }
 
  private:
-  /// A random part of the clip, moved by up to a tenth and made louder or softer by up to 6 dB. The generator is keyed
-  /// by the sample and the epoch, so the part differs between epochs but not between workers.
-  void random_part(std::span<const std::byte> file, fl::random_generator& random) {
-    const auto part = [&](const fl::audio_header& header) { // only that part is decoded
-      return fl::random_crop(header.frames, (samples_.size() * header.rate + rate_ - 1) / rate_, random);
-    };
-    const fl::audio_clip decoded = decoder_.decode_range(file, part);
-    fl::random_crop_or_pad(resampler_.resample(decoded, rate_).samples, samples_, random);
-    fl::random_time_shift{.max_share = 0.1}(samples_, random);
-    fl::random_gain{-6, 6}(samples_, random);
-  }
-
   fl::mel_spectrogram spectrogram_;
-  std::size_t rate_;
-  fl::audio_decoder decoder_;
-  fl::audio_resampler resampler_;
+  clip_maker clips_;
   std::vector<float> samples_;
-  bool augment_;
 };
 
 constexpr std::size_t default_min_size = 8'000;
 
-/// Whether the rows of a file can be read only once, and so can't be counted.
-bool is_pipe(const std::string& name) {
-  std::error_code error;
-  const auto status = std::filesystem::status(name, error);
-  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+std::size_t checked_rate(std::int64_t sample_rate) { return checked("sample_rate", sample_rate, 10'000'000); }
+
+std::size_t checked_length(double clip_seconds, std::size_t rate) {
+  require(clip_seconds > 0 && clip_seconds <= 3600,
+          "clip_seconds must be above 0 and at most 3600, not " + std::to_string(clip_seconds));
+  return static_cast<std::size_t>(clip_seconds * static_cast<double>(rate));
 }
 
 fl::any_pipeline<fl::batch_of<example>>
@@ -98,16 +113,13 @@ pipeline_of(const fl::file_patterns& arrow_files, fl::python::option::seed, std:
   require(!arrow_files.names().empty(), "arrow_files is empty: name at least one file or pattern");
   const fl::shuffle_options shuffle =
       shuffle_of(shuffle_buffer_size, shuffle_min_size, default_min_size, is_shuffled);
-  require(clip_seconds > 0 && clip_seconds <= 3600,
-          "clip_seconds must be above 0 and at most 3600, not " + std::to_string(clip_seconds));
-  const auto rate = static_cast<double>(checked("sample_rate", sample_rate, 10'000'000));
-  const fl::mel_spectrogram spectrogram({.sample_rate = rate,
+  const std::size_t rate = checked_rate(sample_rate), length = checked_length(clip_seconds, rate);
+  const fl::mel_spectrogram spectrogram({.sample_rate = static_cast<double>(rate),
                                          .fft_length = checked("n_fft", n_fft, 1 << 24),
                                          .hop_length = checked("hop_length", hop_length, 1 << 24),
                                          .mels = checked("n_mels", n_mels, 16'384),
                                          .values = fl::mel_values::decibels,
                                          .top_decibels = 80});
-  const auto length = static_cast<std::size_t>(clip_seconds * rate);
   const std::size_t frames = spectrogram.frames(length);
   require(frames > 0, "clip_seconds " + std::to_string(clip_seconds) + " gives a clip of " +
                           std::to_string(length) + " samples, which is too short for n_fft " +
@@ -115,15 +127,30 @@ pipeline_of(const fl::file_patterns& arrow_files, fl::python::option::seed, std:
 
   const auto make = fl::per_worker(
       [spectrogram, length, augment] { return spectrogram_maker(spectrogram, length, augment); });
-  const auto rows =
-      fl::arrow_rows<clip>(arrow_files, {audio, label}, {.on_notice = on_notice.notify}).source();
-  const bool counted = std::ranges::none_of(rows.files().names(), is_pipe);
   // Encoded clips are views of the files, so a large shuffle buffer needs little memory. They are decoded after it.
-  return file_samples(rows, keeps_order(shuffle), counted ? "" : "rows of a pipe can be read only once") |
-         fl::shuffle(shuffle) | fl::prefetch(checked("raw_channel_size", raw_channel_size, 1'000'000)) |
-         fl::batch_into<example>(checked("batch_size", batch_size, 1'000'000), make,
-                                 fl::shapes{{{spectrogram.mels(), frames}}},
-                                 fl::workers{workers_of(n_workers, num_workers)}, fl::name{"spectrogram"});
+  return arrow_rows(arrow_files, {audio, label}, !keeps_order(shuffle), on_notice.notify)
+      .stages.append(
+          fl::shuffle(shuffle) | fl::prefetch(checked("raw_channel_size", raw_channel_size, 1'000'000)) |
+          fl::batch_into<example>(checked("batch_size", batch_size, 1'000'000), make,
+                                  fl::shapes{{{spectrogram.mels(), frames}}},
+                                  fl::workers{workers_of(n_workers, num_workers)}, fl::name{"spectrogram"}));
+}
+
+/// A function for pipelines of Python's.
+std::shared_ptr<native_function> decoder(std::int64_t sample_rate, double clip_seconds, bool augment,
+                                         const std::string& audio) {
+  const std::size_t rate = checked_rate(sample_rate), length = checked_length(clip_seconds, rate);
+  require(length > 0, "clip_seconds " + std::to_string(clip_seconds) + " gives an empty clip");
+  return std::make_shared<file_function<float>>(
+      "decode", audio, [rate, length, augment](std::span<const std::byte> file, fl::context& context) {
+        thread_local std::optional<std::pair<std::pair<std::size_t, bool>, clip_maker>>
+            last; // of this thread
+        const std::pair options(rate, augment);
+        if (!last || last->first != options) last.emplace(options, clip_maker(rate, augment));
+        fl::tensor<float> samples({length});
+        last->second.make(file, std::span(samples.data(), samples.size()), context.random);
+        return samples;
+      });
 }
 
 } // namespace
@@ -146,7 +173,7 @@ void add_audio(pybind11::module_& m) {
   index        [batch] int64: the number of the clip, the same in each epoch
 
 arrow_files: Arrow files or streams, or patterns of them, with the columns `audio` (WAV, FLAC, OGG or MP3 files, or structs
-    with such a field `bytes`) and `label` (integers or null)
+    with such a field `bytes`, or with a `path` alone) and `label` (integers or null); also folders of such files
 seed: keys the order and the augmentation
 shuffle_buffer_size, shuffle_min_size: clips in the shuffle buffer, and before it emits the first one (None: 8,000, or as many
     as the buffer holds; 0, or a buffer of 1: nothing is shuffled: all passes have the order of the files and their rows)
@@ -163,4 +190,12 @@ num_workers, shuffle: as PyTorch's DataLoader calls them: num_workers is n_worke
 len(loader), list() and tqdm read the metadata of all files, once; rows of a pipe have no length.
 A state is refused by a loader with another sample rate, length, spectrogram or augmentation.
 For evaluation: infinite=False, augment=False, shuffle=False.)");
+  m.def(
+      "decode", &decoder, py::arg("sample_rate") = 32'000, py::arg("clip_seconds") = 5.0,
+      py::arg("augment") = false, py::arg("audio") = "audio;wav;flac;ogg;mp3",
+      R"(A function for map() that decodes a clip, resamples it, and crops or pads it to one length, without Python's lock.
+
+It takes the path of a WAV, FLAC, OGG or MP3 file, the bytes of one, or a dict or a row with such bytes or path as its member `audio`, and
+returns a float32 array [sample_rate * clip_seconds] of one channel, or the dict with the array in their place. Options as
+feedline.audio.Loader; of several names separated by ";" the first that there is.)");
 }

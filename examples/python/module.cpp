@@ -24,6 +24,9 @@ PYBIND11_MODULE(_native, m) {
 #ifdef WITH_IMAGES
   add("images", add_images);
 #endif
+#ifdef WITH_ARROW
+  add("arrow", add_arrow);
+#endif
 #ifdef WITH_AUDIO
   add("audio", add_audio);
 #endif

@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <feedline/core/contract.hpp>
@@ -22,6 +23,7 @@ void add_pipeline(pybind11::module_& m);
 void add_text(pybind11::module_& m);
 void add_images(pybind11::module_& m);
 void add_audio(pybind11::module_& m);
+void add_arrow(pybind11::module_& m);
 void add_chess(pybind11::module_& m);
 
 /// A function of C++ for map() of a pipeline of Python's, which calls it without Python's lock.
@@ -33,13 +35,26 @@ class native_function {
 
   virtual feedline::python::object call(feedline::python::object&& item,
                                         feedline::context& context) const = 0;
+
+  /// The same function for a member of a sample; null if it has no such.
+  virtual std::shared_ptr<native_function> of_member(const std::string&) const { return nullptr; }
 };
 
 /// A sample by WebDataset's rules: its key as `__key__`, and its members by the rest of their names.
-pybind11::dict members_of_sample(const feedline::tar_sample& sample);
+pybind11::dict dict_of(const feedline::tar_sample& sample);
 
 inline void require(bool met, const std::string& sentence) {
   if (!met) throw std::invalid_argument(sentence); // Python's ValueError
+}
+
+/// What `find` returns for the first of some names, separated by ";", for which it finds something.
+template <class Find>
+auto first_of(std::string_view names, Find find) -> decltype(find(names)) {
+  for (;;) {
+    const std::size_t end = names.find(';');
+    if (const auto found = find(names.substr(0, end)); found || end == names.npos) return found;
+    names.remove_prefix(end + 1);
+  }
 }
 
 /// A number from min to max.

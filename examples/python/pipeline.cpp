@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: MIT
 // Pipelines of Python functions. feedline/pipeline.py shows them to users; here is what it calls: a Composed pipeline, to which each of
 // its functions appends a stage, and the Loader that runs one.
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <ranges>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
-#include <feedline/core/dynamic_pipeline.hpp>
 #include <feedline/feedline.hpp>
 #include <feedline/python.hpp>
 #include <feedline/python/object.hpp>
+#include <feedline/source/any_source.hpp>
 
+#include "composed.hpp"
 #include "parts.hpp"
 
 namespace fl = feedline;
@@ -279,38 +285,36 @@ struct collated : function {
   }
 };
 
-using pipeline = fl::dynamic_pipeline<object>;
+/// A source that knows how many samples it has.
+template <class Source>
+class counted : public Source {
+ public:
+  counted(Source source, std::function<std::uint64_t()> size)
+      : Source(std::move(source)), size_(std::move(size)) {}
 
-/// A pipeline, and the same in a random order of all its samples, as long as it is a source without stages that can be read by position.
-struct composed {
-  /// The pipeline that results from a stage, which calls these functions.
-  composed then(pipeline result, const std::vector<py::object>& called = {}) const {
-    composed longer{std::move(result), std::nullopt, functions};
-    longer.functions.insert(longer.functions.end(), called.begin(), called.end());
-    return longer;
-  }
+  std::uint64_t size() const { return size_(); }
 
-  template <class F>
-  composed with_workers(const std::vector<py::object>& called, std::int64_t workers, bool ordered,
-                        const std::string& name, F stage) const {
-    const fl::workers count{checked("workers", workers, fl::workers::limit)};
-    if (ordered) return then(stages.append(stage(fl::name{name}, count)), called);
-    return then(stages.append(stage(fl::name{name}, count, fl::unordered)), called);
-  }
-
-  // For Python's garbage collector: a function often refers to an object that has the pipeline.
-
-  int traverse(visitproc visit, void* arg) const {
-    for (const py::object& f : functions) Py_VISIT(f.ptr());
-    return 0;
-  }
-
-  void clear() { functions.clear(); }
-
-  pipeline stages;
-  std::optional<pipeline> shuffled{};
-  std::vector<py::object> functions{}; // that it calls
+ private:
+  std::function<std::uint64_t()> size_;
 };
+
+using part = fl::any_source<object>;
+
+/// A source that is only read in order.
+composed only_in_order(const part& source, const std::function<std::uint64_t()>& size) {
+  composed all(composed::pipeline(fl::from(counted(source, size))));
+  all.part = source;
+  all.size = size;
+  return all;
+}
+
+template <class F>
+composed with_workers(const composed& p, const std::vector<py::object>& called, std::int64_t workers,
+                      bool ordered, const std::string& name, F stage) {
+  const fl::workers count{checked("workers", workers, fl::workers::limit)};
+  if (ordered) return p.then(p.stages.append(stage(fl::name{name}, count)), called);
+  return p.then(p.stages.append(stage(fl::name{name}, count, fl::unordered)), called);
+}
 
 // SOURCES
 
@@ -322,12 +326,11 @@ py::object bytes_of(std::vector<std::byte>& bytes) {
 
 py::object number_of(std::uint64_t& n) { return py::int_(n); }
 
-py::object members_of(fl::tar_sample& sample) { return members_of_sample(sample); }
+py::object members_of(fl::tar_sample& sample) { return dict_of(sample); }
 
 template <class T, class Source>
 composed by_position(const Source& source, py::object (*convert)(T&)) {
-  const auto samples = fl::from(fl::python::objects_of(source, convert));
-  return {pipeline(samples), pipeline(samples | fl::global_shuffle())};
+  return composed(fl::python::objects_of(source, convert));
 }
 
 composed files(const std::string& directory, const fl::file_patterns& patterns) {
@@ -342,20 +345,12 @@ composed range(std::uint64_t size) {
   return by_position(fl::from(std::views::iota(std::uint64_t{0}, size)), &number_of);
 }
 
-/// Samples in the order of their files, which have another order in each epoch if `shuffle`.
-template <class T, class Source>
-composed in_order(const Source& source, bool shuffle, py::object (*convert)(T&)) {
-  const auto as_object = [convert](T&& sample) { return object(std::move(sample), convert); };
-  return {pipeline(file_samples(source, !shuffle) | fl::map(as_object)),
-          by_position(fl::from(source), convert).shuffled};
-}
-
 composed lines(const fl::file_patterns& files, bool shuffle) {
   return in_order(fl::indexed_lines(files).source(), shuffle, &path_or_line);
 }
 
 composed tar(const fl::file_patterns& shards, bool shuffle, bool keep_index) {
-  return in_order(fl::tar_samples(shards, {.keep_index = keep_index}), shuffle, &members_of);
+  return tar_samples(shards, {.keep_index = keep_index}, shuffle);
 }
 
 /// Any iterable of Python's; `make(epoch)` begins an epoch.
@@ -363,17 +358,11 @@ class iterable {
  public:
   static constexpr fl::source_traits traits{.kind = "iterable"};
 
-  iterable(const py::object& make, std::optional<std::uint64_t> size) : make_(make.ptr()), size_(size) {}
+  explicit iterable(const py::object& make) : make_(make.ptr()) {}
 
   void start_epoch(const fl::epoch& e) {
     const lock held;
     iterator_ = std::make_shared<const object>(py::iter(make_(e.number)));
-  }
-
-  /// For len(loader), which raises TypeError if it isn't known.
-  std::uint64_t size() const {
-    if (!size_) throw py::type_error("this loader has no length: its iterable has none");
-    return *size_;
   }
 
   std::optional<object> next() {
@@ -383,7 +372,6 @@ class iterable {
 
  protected:
   py::handle make_; // which the pipeline keeps alive
-  std::optional<std::uint64_t> size_;
   std::shared_ptr<const object> iterator_;
 };
 
@@ -417,43 +405,294 @@ class resumable_iterable : public iterable {
 };
 
 composed iterate(const py::object& make, bool has_state, std::optional<std::uint64_t> size) {
-  const auto source = has_state ? pipeline(fl::from(resumable_iterable(make, size)))
-                                : pipeline(fl::from(iterable(make, size)));
-  return {source, std::nullopt, {make}};
+  composed all = only_in_order(has_state ? part(resumable_iterable(make)) : part(iterable(make)), [size] {
+    if (!size) throw py::type_error("this loader has no length: its iterable has none");
+    return *size;
+  });
+  all.functions.push_back(make);
+  return all;
 }
+
+// SEVERAL SOURCES
+
+std::vector<part> parts_of(const char* kind, const std::vector<composed>& pipelines) {
+  std::vector<part> all;
+  for (const composed& p : pipelines) {
+    require(p.part.has_value(), std::string(kind) +
+                                    "() takes sources, each followed by map() at most, and not by another " +
+                                    kind + "(): let other stages follow " + kind + "()");
+    all.push_back(*p.part);
+  }
+  return all;
+}
+
+/// Those of all parts by position, if they have positions.
+std::optional<std::vector<fl::python::object_source>> positions_of(const std::vector<composed>& pipelines) {
+  std::vector<fl::python::object_source> all;
+  for (const composed& p : pipelines) {
+    if (!p.by_position) return std::nullopt;
+    all.push_back(*p.by_position);
+  }
+  return all;
+}
+
+template <class Count>
+std::function<std::uint64_t()> size_of(const std::vector<composed>& pipelines, Count count) {
+  return [pipelines, count] {
+    std::vector<std::uint64_t> sizes;
+    for (const composed& p : pipelines) sizes.push_back(p.size());
+    return count(sizes);
+  };
+}
+
+constexpr auto sum = [](const std::vector<std::uint64_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
+};
+constexpr auto least = [](const std::vector<std::uint64_t>& sizes) { return std::ranges::min(sizes); };
+
+/// The functions of all parts, which the pipeline keeps alive.
+composed with_functions_of(composed all, const std::vector<composed>& pipelines) {
+  for (const composed& p : pipelines)
+    all.functions.insert(all.functions.end(), p.functions.begin(), p.functions.end());
+  return all;
+}
+
+py::object same(object& o) { return o.get(); }
+
+composed concat(const std::vector<composed>& pipelines) {
+  composed all = only_in_order(part(fl::concat(parts_of("concat", pipelines))), size_of(pipelines, sum));
+  all.part.reset();
+  if (const auto positions = positions_of(pipelines))
+    all.by_position = fl::python::objects_of(fl::concat(*positions), &same);
+  return with_functions_of(std::move(all), pipelines);
+}
+
+py::object tuple_of(std::vector<object>& items) {
+  py::tuple all(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) all[i] = items[i].get();
+  return all;
+}
+
+composed zip(const std::vector<composed>& pipelines) {
+  using fl::python::to_object;
+  composed all =
+      only_in_order(part(fl::zip(parts_of("zip", pipelines)), to_object<std::vector<object>>(&tuple_of)),
+                    size_of(pipelines, least));
+  all.part.reset();
+  if (const auto positions = positions_of(pipelines))
+    all.by_position = fl::python::objects_of(fl::zip(*positions), &tuple_of);
+  return with_functions_of(std::move(all), pipelines);
+}
+
+composed mix(const std::vector<composed>& pipelines, const std::vector<double>& weights,
+             const std::optional<std::string>& when_one_ends) {
+  std::vector<decltype(fl::weighted(std::declval<part>(), 1))> all;
+  for (std::size_t i = 0; const part& each : parts_of("mix", pipelines))
+    all.push_back(fl::weighted(each, weights.at(i++)));
+  fl::mix_options options;
+  if (when_one_ends) {
+    constexpr std::array names{"stop", "continue", "repeat"};
+    const auto named = std::ranges::find(names, *when_one_ends);
+    require(named != names.end(),
+            "when_one_ends must be \"stop\", \"continue\" or \"repeat\", not \"" + *when_one_ends + "\"");
+    options.when_one_ends = static_cast<fl::when_one_ends>(named - names.begin());
+  }
+  auto size = size_of(pipelines, sum);
+  if (options.when_one_ends && *options.when_one_ends != fl::when_one_ends::continue_with_others)
+    size = []() -> std::uint64_t {
+      throw py::type_error("this loader has no length: its sources are mixed at random");
+    };
+  const auto mixed = fl::mix(all, options).source();
+  return with_functions_of(composed(composed::pipeline(fl::from(counted(mixed, std::move(size))))),
+                           pipelines);
+}
+
+/// Calls the functions of each part for its samples.
+class part_functions {
+ public:
+  using any_function = std::variant<mapped, native_call>;
+
+  part_functions(std::vector<std::vector<any_function>> of, bool zipped)
+      : of_(std::move(of)), zipped_(zipped) {}
+
+  object operator()(object&& item, fl::context& c) const {
+    auto* const items = item.value_if<std::vector<object>>();
+    if (!zipped_) return made(std::move(item), of_.at(c.index >> 56), c);
+    if (!items) throw std::logic_error("an item of zip() isn't one");
+    for (std::size_t i = 0; i < items->size(); ++i) (*items)[i] = made(std::move((*items)[i]), of_.at(i), c);
+    return std::move(item);
+  }
+
+ private:
+  // Each function gets random numbers of its own.
+  static object made(object item, const std::vector<any_function>& functions, fl::context& c) {
+    for (const any_function& f : functions) {
+      fl::random_generator own(c.random());
+      std::swap(own, c.random);
+      item = std::visit([&](const auto& call) { return call(std::move(item), c); }, f);
+      std::swap(own, c.random);
+    }
+    return item;
+  }
+
+  std::vector<std::vector<any_function>> of_;
+  bool zipped_;
+};
 
 // STAGES
 
+std::variant<mapped, native_call> callable(const py::object& f, bool with_context) {
+  if (py::isinstance<native_function>(f)) return native_call{f.cast<std::shared_ptr<native_function>>()};
+  return mapped(f, with_context);
+}
+
 composed map(const composed& p, const py::object& f, bool with_context, std::int64_t workers, bool ordered,
              const std::string& name) {
-  if (py::isinstance<native_function>(f))
-    return p.with_workers({}, workers, ordered, name,
-                          [native = native_call{f.cast<std::shared_ptr<native_function>>()}](
-                              auto... options) { return fl::map(native, options...); });
-  return p.with_workers({f}, workers, ordered, name,
-                        [&](auto... options) { return fl::map(mapped(f, with_context), options...); });
+  return std::visit(
+      [&](const auto& call) {
+        return with_workers(p, {f}, workers, ordered, name,
+                            [&](auto... options) { return fl::map(call, options...); });
+      },
+      callable(f, with_context));
+}
+
+composed map_parts(const composed& p, const std::vector<std::vector<std::pair<py::object, bool>>>& functions,
+                   bool zipped, std::int64_t workers, bool ordered, const std::string& name) {
+  std::vector<std::vector<part_functions::any_function>> all;
+  std::vector<py::object> called;
+  for (const auto& of_part : functions) {
+    all.emplace_back();
+    for (const auto& [f, with_context] : of_part) {
+      all.back().push_back(callable(f, with_context));
+      called.push_back(f);
+    }
+  }
+  return with_workers(
+      p, called, workers, ordered, name,
+      [call = part_functions(std::move(all), zipped)](auto... options) { return fl::map(call, options...); });
 }
 
 composed filter(const composed& p, const py::object& f, bool with_context, std::int64_t workers, bool ordered,
                 const std::string& name) {
-  return p.with_workers({f}, workers, ordered, name,
-                        [&](auto... options) { return fl::filter(kept(f, with_context), options...); });
+  return with_workers(p, {f}, workers, ordered, name,
+                      [&](auto... options) { return fl::filter(kept(f, with_context), options...); });
 }
 
 composed flat_map(const composed& p, const py::object& f, bool with_context, std::int64_t workers,
                   bool ordered, const std::string& name) {
-  return p.with_workers({f}, workers, ordered, name,
-                        [&](auto... options) { return fl::flat_map(expanded(f, with_context), options...); });
+  return with_workers(p, {f}, workers, ordered, name,
+                      [&](auto... options) { return fl::flat_map(expanded(f, with_context), options...); });
 }
 
-composed global_shuffle(const composed& p) {
-  require(p.shuffled.has_value(), "global_shuffle() must follow a source that can be read by position: "
-                                  "files, tar, lines, records or dataset");
-  return p.then(*p.shuffled);
+/// Sample number `position` of a source; a negative one counts from the end.
+object sample_at(const fl::python::object_source& source, std::int64_t position,
+                 const std::stop_token& stop = {}) {
+  const auto samples = source.indexed(stop);
+  const auto size = static_cast<std::int64_t>(samples.size());
+  if (position < -size || position >= size)
+    throw py::index_error("there is no sample " + std::to_string(position) + ": the source has " +
+                          std::to_string(size));
+  return samples.at(static_cast<std::uint64_t>(position < 0 ? position + size : position), stop);
+}
+
+py::object item_at(const composed& p, std::int64_t position) {
+  const auto& source = p.by_position.value();
+  std::optional<object> sample;
+  {
+    const py::gil_scoped_release unlocked;
+    sample = sample_at(source, position);
+  }
+  return sample->get();
+}
+
+std::uint64_t size_of_source(const composed& p) {
+  const auto& source = p.by_position.value();
+  const py::gil_scoped_release unlocked;
+  return source.size();
+}
+
+/// Replaces positions by the samples there.
+class read_at_positions final : public native_function {
+ public:
+  explicit read_at_positions(fl::python::object_source source) : source_(std::move(source)) {}
+
+  const char* name() const noexcept override { return "at"; }
+
+  object call(object&& item, fl::context& context) const override {
+    std::int64_t position = 0;
+    {
+      const lock held;
+      position = py::module_::import("operator").attr("index")(item.get()).cast<std::int64_t>();
+    }
+    return sample_at(source_, position, context.stop);
+  }
+
+ private:
+  fl::python::object_source source_;
+};
+
+std::shared_ptr<native_function> reader(const composed& p) {
+  return std::make_shared<read_at_positions>(p.by_position.value());
 }
 
 composed shuffle(const composed& p, std::int64_t buffer_size, std::int64_t min_size) {
   return p.then(p.stages.append(fl::shuffle(shuffle_of(buffer_size, min_size, 1, std::nullopt))));
+}
+
+/// Numbers of a sequence, or a single one. Needs the lock.
+std::vector<std::int64_t> tokens_in(const py::object& tokens) {
+  if (py::isinstance<py::int_>(tokens)) return {tokens.cast<std::int64_t>()};
+  const py::module_ numpy = py::module_::import("numpy");
+  const py::array given = numpy.attr("asarray")(tokens);
+  const bool is_whole = given.size() == 0 || given.dtype().kind() == 'i' || given.dtype().kind() == 'u';
+  if (!is_whole || given.ndim() != 1)
+    throw py::type_error("windows are of sequences of whole numbers, not of " +
+                         py::repr(py::type::of(tokens)).cast<std::string>());
+  const auto array = given.attr("astype")("int64").cast<py::array_t<std::int64_t, py::array::c_style>>();
+  return {array.data(), array.data() + array.size()};
+}
+
+std::vector<std::int64_t> tokens_of(const object& item) {
+  const lock held;
+  return tokens_in(item.get());
+}
+
+/// The tokens of a line of JSON: `tokenize(document[field])`, or with None the numbers of that field.
+struct document_tokens : function {
+  document_tokens(const py::object& tokenize, std::string name)
+      : function(tokenize, false), has_function(!tokenize.is_none()), field(std::move(name)) {}
+
+  std::vector<std::int64_t> operator()(const object& line, fl::context& c) const {
+    const lock held;
+    const py::object document = py::module_::import("json").attr("loads")(line.get());
+    if (!py::isinstance<py::dict>(document) || !py::dict(document).contains(field.c_str()))
+      throw py::key_error("the line isn't an object of JSON with a field `" + field + "`");
+    py::object value = document[field.c_str()];
+    return tokens_in(has_function ? function::operator()(std::move(value), c) : value);
+  }
+
+  bool has_function;
+  std::string field;
+};
+
+auto cut_windows(std::int64_t length, std::optional<std::int64_t> stride,
+                 std::optional<std::int64_t> separator, bool drop_last) {
+  constexpr std::int64_t most = 100'000'000;
+  const auto to_python = [](fl::tensor<std::int64_t> window) {
+    return object(
+        std::move(window), +[](fl::tensor<std::int64_t>& w) { return fl::python::array_of(std::move(w)); });
+  };
+  return fl::windows(checked("length", length, most),
+                     {.stride = checked("stride", stride.value_or(length), most),
+                      .separator = separator,
+                      .drop_last = drop_last}) |
+         fl::map(to_python, fl::name{"window"});
+}
+
+composed windows(const composed& p, std::int64_t length, std::optional<std::int64_t> stride,
+                 std::optional<std::int64_t> separator, bool drop_last) {
+  return p.then(p.stages.append(fl::map(tokens_of, fl::name{"tokens"}) |
+                                cut_windows(length, stride, separator, drop_last)));
 }
 
 composed take(const composed& p, std::uint64_t count) { return p.then(p.stages.append(fl::take(count))); }
@@ -491,12 +730,41 @@ py::object call_once(const native_function& f, py::object item, std::uint64_t se
 
 } // namespace
 
+composed::composed(const fl::python::object_source& source)
+    : stages(fl::from(source)), by_position(source), part(source), size([source] { return source.size(); }) {}
+
+composed::composed(const file_source& source, std::function<std::uint64_t()> count,
+                   const fl::python::object_source& samples)
+    : stages(fl::from(counted(source, count))), by_position(samples), part(source), size(std::move(count)) {}
+
+composed globally_shuffled(const composed& p) {
+  const auto shuffled = fl::from(p.by_position.value()) | fl::global_shuffle();
+  composed all = p.then(composed::pipeline(shuffled));
+  all.part = part(shuffled);
+  all.size = p.size;
+  return all;
+}
+
+composed document_windows(const fl::file_patterns& files, const document_options& o) {
+  const composed documents = lines(files, o.shuffle);
+  const composed in_order = o.shuffle ? globally_shuffled(documents) : documents;
+  const auto tokens =
+      fl::map(document_tokens(o.tokenize, o.field), fl::name{"tokenize"}, fl::workers{o.workers});
+  return in_order.then(in_order.stages.append(tokens | cut_windows(o.length, o.stride, o.separator, true)),
+                       {o.tokenize});
+}
+
+composed tar_samples(const fl::file_patterns& shards, const fl::tar_options& options, bool shuffle,
+                     std::string uncounted) {
+  return in_order(fl::tar_samples(shards, options), shuffle, &members_of, std::move(uncounted));
+}
+
 template <>
 struct pybind11::detail::handle_type_name<generator> {
   static constexpr auto name = const_name("numpy.random.Generator");
 };
 
-py::dict members_of_sample(const fl::tar_sample& sample) {
+py::dict dict_of(const fl::tar_sample& sample) {
   py::dict all;
   all["__key__"] = fl::python::text_of(sample.key());
   for (const fl::tar_field& f : sample)
@@ -525,23 +793,33 @@ void add_pipeline(py::module_& m) {
   py::class_<native_function, std::shared_ptr<native_function>>(
       m, "NativeFunction", "A function of C++ for map(), which runs without Python's lock.")
       .def_property_readonly("name", &native_function::name)
+      .def("of_member", &native_function::of_member)
       .def("__call__", &call_once, py::arg("item"), py::arg("seed") = 0, "Calls it outside of a pipeline.");
   py::class_<composed>(m, "Composed", fl::python::collected<composed>())
       .def("map", &map)
+      .def("map_parts", &map_parts)
       .def("filter", &filter)
       .def("flat_map", &flat_map)
       .def("shuffle", &shuffle)
-      .def("global_shuffle", &global_shuffle)
+      .def("global_shuffle", &globally_shuffled)
       .def("take", &take)
+      .def("windows", &windows)
       .def("prefetch", &prefetch)
       .def("batch", &batch)
-      .def("bucket_batch", &bucket_batch);
+      .def("bucket_batch", &bucket_batch)
+      .def("has_positions", [](const composed& p) { return p.by_position.has_value(); })
+      .def("item_at", &item_at)
+      .def("size", &size_of_source)
+      .def("reader", &reader);
   m.def("files", &files);
   m.def("records", &records);
   m.def("range", &range);
   m.def("lines", &lines);
   m.def("tar", &tar);
   m.def("iterate", &iterate);
+  m.def("concat", &concat);
+  m.def("mix", &mix);
+  m.def("zip", &zip);
   fl::python::bind_loader(
       m, "Loader",
       [](const py::object& p) {

@@ -15,10 +15,15 @@
 #include <feedline/feedline.hpp>
 #include <feedline/python.hpp>
 
+#include <feedline/python/object.hpp>
+
+#include "composed.hpp"
 #include "parts.hpp"
 
 namespace fl = feedline;
 namespace py = pybind11;
+
+using fl::python::object;
 
 namespace {
 
@@ -80,24 +85,36 @@ std::size_t bytes_of(const std::string& dtype) {
   throw std::invalid_argument("dtype must be \"uint8\", \"uint16\" or \"uint32\", not \"" + dtype + "\"");
 }
 
-fl::any_pipeline<fl::batch_of<example>> pipeline_of(const fl::file_patterns& files, std::int64_t length,
-                                                    std::optional<std::int64_t> stride,
-                                                    const std::string& dtype, fl::python::option::seed,
-                                                    std::int64_t batch_size, bool shuffle, bool drop_last,
-                                                    fl::python::option::infinite) {
+fl::python::with_references<fl::batch_of<example>>
+pipeline_of(const fl::file_patterns& files, std::int64_t length, std::optional<std::int64_t> stride,
+            const std::string& dtype, fl::python::option::seed, std::int64_t batch_size, bool shuffle,
+            bool drop_last, fl::python::option::infinite, const py::object& tokenize,
+            const std::string& field, std::optional<std::int64_t> separator, std::int64_t n_workers,
+            std::optional<std::int64_t> num_workers) {
   require(!files.names().empty(), "files is empty: name at least one file or pattern");
+  const auto batches = fl::batch(checked("batch_size", batch_size, 1'000'000), {.drop_last = drop_last});
+  const std::size_t workers = workers_of(n_workers, num_workers);
+  if (files.names().front().ends_with(".jsonl")) {
+    const composed windows =
+        document_windows(files, {tokenize, field, workers, length, stride, separator, shuffle});
+    const auto with_index = [](object window, fl::context& context) {
+      return example{std::move(*window.value_if<fl::tensor<std::int64_t>>()),
+                     static_cast<std::int64_t>(context.index)};
+    };
+    return {windows.stages.append(fl::map(with_index) | batches), windows.functions};
+  }
+  require(tokenize.is_none() && !separator, "tokenize and separator are for documents in files *.jsonl");
   constexpr std::int64_t most = 100'000'000;
   const token_windows format(checked("length", length, most),
                              checked("stride", stride.value_or(length), most), bytes_of(dtype));
   const auto with_index = [](fl::tensor<std::int64_t> tokens, fl::context& context) {
     return example{std::move(tokens), static_cast<std::int64_t>(context.index)};
   };
-  const auto batches = fl::batch(checked("batch_size", batch_size, 1'000'000), {.drop_last = drop_last});
   const auto make =
       fl::map(with_index, fl::max_item_bytes{bytes_of_window(static_cast<std::size_t>(length))});
   const auto windows = file_samples(fl::read_files(files, format).source(), !shuffle);
-  if (shuffle) return windows | fl::global_shuffle() | make | batches;
-  return windows | make | batches;
+  if (shuffle) return {windows | fl::global_shuffle() | make | batches, {}};
+  return {windows | make | batches, {}};
 }
 
 } // namespace
@@ -106,21 +123,29 @@ void add_text(pybind11::module_& m) {
   fl::python::bind_loader(m, "Windows", pipeline_of, py::arg("files"), py::arg("length"),
                           py::arg("stride") = py::none(), py::arg("dtype") = "uint16", py::arg("seed") = 0,
                           py::arg("batch_size") = 64, py::arg("shuffle") = true, py::arg("drop_last") = false,
-                          py::arg("infinite") = true,
+                          py::arg("infinite") = true, py::arg("tokenize") = py::none(),
+                          py::arg("field") = "text", py::arg("separator") = py::none(),
+                          py::arg("n_workers") = 1, py::arg("num_workers") = py::none(),
                           R"(Yields batches of windows of tokens: dicts of arrays
 
   tokens  [batch, length] int64
-  index   [batch] int64: the number of the window, the same in each epoch
+  index   [batch] int64: the number of the window, the same in each epoch; of documents that of the one in which it ends
 
 files: files of tokens, or patterns of them: "train-*.bin", with numbers of the type dtype and nothing else, as
-    numpy.ndarray.tofile() writes them; the last tokens of a file that fill no window are left out
+    numpy.ndarray.tofile() writes them; the last tokens of a file that fill no window are left out. Or documents: files
+    *.jsonl with an object of JSON in each line, whose tokens are joined to one stream
 length: tokens in a window; for training on the next token one more than the context: inputs and targets are tokens[:, :-1] and
     tokens[:, 1:]
 stride: from the beginning of a window to that of the next, by default length: length - 1 makes each token a target once, and 1
     makes a window begin at each token
 dtype: "uint8", "uint16" or "uint32"
 seed: keys the order
-shuffle: each epoch has an order of its own of all windows of all files; if False, windows follow each other in all passes
+shuffle: each epoch has an order of its own of all windows of all files, or of all documents; if False, they follow each other in all
+    passes
 drop_last: leave out the last batch of a pass if it isn't full
-infinite: repeat the data for ever; if False, each `for` is one pass with each window once)");
+infinite: repeat the data for ever; if False, each `for` is one pass with each window once
+tokenize: of documents, a function that returns the tokens of a text, such as that of a tokenizer; with None the field has them
+field: the name of the field with the text
+separator: a token to add after each document
+n_workers: threads that tokenize; num_workers is the same, as PyTorch's DataLoader calls them)");
 }

@@ -79,9 +79,10 @@ def test_the_parameters_have_these_names_and_defaults():
     names, keywords = parameters_of(feedline.images.Loader)
     assert names == ["shards", "seed=0", "batch_size=64", "shuffle_buffer_size=10000", "shuffle_min_size=1", "n_workers=8",
                      "size=224", "crop='random'", "scale=[0.08, 1.0]", "ratio=[0.75, 1.3333333333333333]", "resize=None",
-                     "flip=None", "mean=None", "std=None", "dtype='float32'", "layout='NCHW'", "image='jpg'", "label='cls'",
-                     "drop_last=False", "cache_dir=None", "cache_bytes=100000000000", "infinite=True", "on_notice=None",
-                     "num_workers=None", "shuffle=None", "keep_index=False"]
+                     "flip=None", "mean=None", "std=None", "dtype='float32'", "layout='NCHW'",
+                     "image='jpg;jpeg;png;webp;image'", "label='cls;label'", "drop_last=False", "cache_dir=None",
+                     "cache_bytes=100000000000", "infinite=True", "on_notice=None", "num_workers=None", "shuffle=None",
+                     "keep_index=False", "color_jitter=None", "rand_augment=None", "erasing=0.0", "mixup=0.0"]
     assert keywords == ["epochs=None", "first_epoch=None", "rank=None", "world_size=None", "remainder='drop'", "by_sample=False", "on_error='fail'",
                         "failure_limit=1000", "on_failure=None", "memory_budget=0", "resume=None", "allow_grown_data=False",
                         "allow_other_options=False", "epoch=False", "fields='dict'"]

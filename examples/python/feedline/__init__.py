@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING
 
 from ._native import PipelineError, __version__
 
-_SOURCES = ("dataset", "files", "iterate", "lines", "records", "tar")
+_SOURCES = ("arrow", "concat", "dataset", "files", "iterate", "lines", "mix", "records", "tar", "zip")
 _PARTS = ("audio", "chess", "images", "pipeline", "text")
 __all__ = ["PipelineError", "__version__", *_SOURCES]
 
 if TYPE_CHECKING:
     from . import audio as audio, chess as chess, images as images, pipeline as pipeline, text as text
-    from .pipeline import (dataset as dataset, files as files, iterate as iterate, lines as lines, records as records, tar as tar)
+    from .pipeline import (arrow as arrow, concat as concat, dataset as dataset, files as files, iterate as iterate, lines as lines,
+                           mix as mix, records as records, tar as tar, zip as zip)
 else:
     def __getattr__(name):
         if name in _PARTS:

@@ -18,9 +18,10 @@ import functools
 import glob
 import inspect
 import io
+import operator
 import os
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Sized, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Sized, Union
 
 import numpy
 
@@ -29,7 +30,8 @@ from ._collate import collate as _collate
 from ._native import PipelineError
 from ._native.pipeline import Context, Loader, NativeFunction
 
-__all__ = ["Context", "Loader", "NativeFunction", "Pipeline", "PipelineError", "dataset", "files", "iterate", "lines", "records", "tar"]
+__all__ = ["Context", "Loader", "NativeFunction", "Pipeline", "PipelineError", "arrow", "concat", "dataset", "files", "iterate", "lines", "mix",
+           "records", "tar", "zip"]
 
 if TYPE_CHECKING:
     import asyncio
@@ -43,10 +45,11 @@ class Pipeline:
     """A source and stages. It only describes the work: finite() and infinite() run it. Each function returns a longer pipeline, and
     leaves this one as it is."""
 
-    def __init__(self, composed: Any, then: "Optional[Callable[[Pipeline], Pipeline]]" = None) -> None:
-        self._source = composed
-        self._then = then  # what global_shuffle() must stand before
-        self._composed = composed if then is None else then(Pipeline(composed))._composed
+    def __init__(self, composed: Any, source: Any = None, maps: "Sequence[_Map]" = (), own_maps: int = 0) -> None:
+        self._composed = composed
+        self._source = source  # if only maps follow it
+        self._maps = tuple(maps)
+        self._own_maps = own_maps  # of these, the first that belong to the source
 
     def map(self, function: Function, *, workers: Optional[int] = None, ordered: bool = True, name: Optional[str] = None,
             concurrency: Optional[int] = None, timeout: Optional[float] = None,
@@ -62,8 +65,7 @@ class Pipeline:
             workers
 
         An exception is a failure of its sample: PipelineError, or what on_error="skip" leaves out. So is None as a result."""
-        call, workers, takes_context = _callable(function, workers, concurrency, timeout, executor)
-        return Pipeline(self._composed.map(call, takes_context, workers, ordered, _name(function, name)))
+        return self._mapped(_Map(*_callable(function, workers, concurrency, timeout, executor), ordered, _name(function, name)))
 
     def filter(self, function: Function, *, workers: int = 1, ordered: bool = True, name: Optional[str] = None) -> "Pipeline":
         """Yields the items for which the function returns something true. Options as map()'s."""
@@ -79,8 +81,48 @@ class Pipeline:
 
     def global_shuffle(self) -> "Pipeline":
         """Yields all samples of the source in a random order, another one in each epoch, without a buffer. It must follow the source,
-        which must be able to read its samples by position: files, tar, lines and records are."""
-        return Pipeline(self._source.global_shuffle(), self._then)
+        which must be able to read its samples by position: files, tar, lines, records, arrow and dataset are, and concat and zip of
+        such sources without functions."""
+        return self._with_source(self._positions("global_shuffle()").global_shuffle())
+
+    def sampled(self, sampler: Union[Iterable[int], Callable[[], Iterable[int]]], *, workers: int = 1) -> "Pipeline":
+        """Yields the samples of the source at the positions that a sampler yields, such as one of torch.utils.data: an iterable of
+        numbers from 0 to len() - 1, as iterate() takes it, read by so many threads. It must follow the source, as global_shuffle()."""
+        positions = iterate(sampler)._composed
+        reader = self._positions("sampled()").reader()
+        return self._with_source(positions.map(reader, False, workers, True, "sampled"), is_source=False)
+
+    def __getitem__(self, position: int) -> Any:
+        """The sample of the source at a position, negative ones from the end, with the source's fields. Only of a source without stages,
+        which must be able to read its samples by position, as for global_shuffle(): so it is a map-style dataset, too."""
+        item = self._positions("indexing", TypeError).item_at(operator.index(position))
+        for m in self._maps:
+            item = m.call(item)
+        return item
+
+    def __len__(self) -> int:
+        """The number of samples of a source, as for indexing. Counts them by reading headers or metadata, or the whole of text files."""
+        return int(self._positions("len()", TypeError).size())
+
+    def _positions(self, what: str, error: "type[Exception]" = ValueError) -> Any:
+        if self._source is None or len(self._maps) != self._own_maps or not self._source.has_positions():
+            raise error(f"{what} must follow a source that can be read by position directly: files, tar, lines, records, arrow, "
+                             "dataset, or concat and zip of such sources without functions")
+        return self._source
+
+    def _mapped(self, m: "_Map") -> "Pipeline":
+        longer = self._composed.map(m.call, m.takes_context, m.workers, m.ordered, m.name)
+        return Pipeline(longer, self._source, (*self._maps, m), self._own_maps)
+
+    def _with_own(self, maps: "Sequence[_Map]") -> "Pipeline":
+        made = self
+        for m in maps:
+            made = made._mapped(m)
+        made._own_maps = len(made._maps)
+        return made
+
+    def _with_source(self, source: Any, is_source: bool = True) -> "Pipeline":
+        return Pipeline(source, source if is_source else None)._with_own(self._maps)
 
     def take(self, count: int) -> "Pipeline":
         """Yields the first items of each epoch, and then ends it."""
@@ -106,6 +148,15 @@ class Pipeline:
         _refuse_async(length, "bucket_batch")
         return Pipeline(self._composed.bucket_batch(length, list(boundaries), batch_size, max_tokens, drop_last, collate))
 
+    def windows(self, length: int, *, stride: Optional[int] = None, separator: Optional[int] = None, drop_last: bool = True) -> "Pipeline":
+        """Joins sequences of tokens to one stream and yields windows of it: int64 arrays [length]. The items are whole numbers, or
+        sequences of them. A state has the tokens that don't fill a window yet.
+
+        stride: from the beginning of a window to that of the next, by default length
+        separator: a token to add after each sequence
+        drop_last: leave out the tokens at the end of a finite pass that don't fill a window; else they are a shorter one"""
+        return Pipeline(self._composed.windows(length, stride, separator, drop_last))
+
     def finite(self, **options: Any) -> Loader:
         """An iterator over one pass with each item once: each `for` begins the next. Options as feedline.pipeline.Loader."""
         return Loader(self._composed, infinite=False, **options)
@@ -114,8 +165,25 @@ class Pipeline:
         """An iterator that repeats the data for ever, each epoch in its own order. Options as feedline.pipeline.Loader."""
         return Loader(self._composed, infinite=True, **options)
 
+    def __bool__(self) -> bool:
+        return True
+
     def __iter__(self) -> Any:
         raise TypeError("a pipeline only describes the work: iterate over what its finite() or infinite() returns")
+
+
+class _Map(NamedTuple):
+    """A stage map()."""
+    call: Any
+    workers: int
+    takes_context: bool
+    ordered: bool
+    name: str
+
+
+def _of_source(source: Any, *maps: _Map) -> Pipeline:
+    """A source, with functions that belong to it."""
+    return Pipeline(source, source)._with_own(maps)
 
 
 def files(names: Names, *, recursive: bool = False) -> Pipeline:
@@ -128,30 +196,35 @@ def files(names: Names, *, recursive: bool = False) -> Pipeline:
     folders = [_folder_without_wildcards(pattern) for pattern in patterns]
     folder = os.path.commonpath(folders) if len({os.path.isabs(f) for f in folders}) == 1 else os.getcwd()
     folder = folder or os.curdir
-    return Pipeline(_native.pipeline.files(os.fsencode(folder), [os.path.relpath(pattern, folder) for pattern in patterns]))
+    return _of_source(_native.pipeline.files(os.fsencode(folder), [os.path.relpath(pattern, folder) for pattern in patterns]))
 
 
 def lines(names: Names, *, shuffle: bool = True) -> Pipeline:
     """The lines of text files, as str without their ends. With `shuffle` each epoch has an order of files of its own."""
-    return Pipeline(_native.pipeline.lines(names, shuffle))
+    return _of_source(_native.pipeline.lines(names, shuffle))
 
 
 def records(names: Names, size: int) -> Pipeline:
     """The records of files, as bytes of one size."""
-    return Pipeline(_native.pipeline.records(names, size))
+    return _of_source(_native.pipeline.records(names, size))
 
 
-def tar(names: Names, *, fields: Optional[Mapping[str, Any]] = None, shuffle: bool = True, keep_index: bool = False) -> Pipeline:
+def tar(names: Names, *, fields: Optional[Mapping[str, Any]] = None, workers: int = 1, shuffle: bool = True,
+        keep_index: bool = False) -> Pipeline:
     """The samples of TAR shards, as dicts of bytes: {"__key__": "dir/17", "jpg": b"…", "cls": b"3"} for dir/17.jpg and dir/17.cls.
 
-    fields: only these members, as such types: {"cls": int, "json": dict, "txt": str, "npy": numpy.ndarray, "jpg": bytes}; also any
-        function of the bytes. A sample without one of them fails
+    fields: only these members, as such types: {"jpg": "image", "cls": int, "json": dict, "txt": str, "npy": numpy.ndarray,
+        "bin": bytes}; also any function of the bytes, or one of feedline.images.decode(…), which "image" stands for. A sample without
+        one of them fails
+    workers: threads that make the fields
     shuffle: each epoch has an order of shards of its own
     keep_index: len() and global_shuffle() keep the positions of samples in a file beside each shard"""
     samples = _native.pipeline.tar(names, shuffle, keep_index)
     if fields is None:
-        return Pipeline(samples)
-    readers = {name: _reader(kind) for name, kind in fields.items()}
+        return _of_source(samples)
+    kinds = {name: _images().decode(image=name) if kind == "image" else kind for name, kind in fields.items()}
+    natives = {name: kind.of_member(name) for name, kind in kinds.items() if isinstance(kind, NativeFunction)}
+    readers = {name: (lambda value: value) if name in natives else _reader(kind) for name, kind in kinds.items()}
 
     def read(sample: Dict[str, Any]) -> Dict[str, Any]:
         made = {"__key__": sample["__key__"]}
@@ -164,16 +237,28 @@ def tar(names: Names, *, fields: Optional[Mapping[str, Any]] = None, shuffle: bo
                 raise ValueError(f"member {name!r}: {error}") from error
         return made
 
-    return Pipeline(samples, lambda source: source.map(read, name="fields"))
+    decoders = [_Map(native, workers, False, True, f"{native.name} {name}") for name, native in natives.items()]
+    return _of_source(samples, *decoders, _Map(read, workers, False, True, "fields"))
+
+
+def arrow(names: Names, columns: Sequence[str] = (), *, shuffle: bool = True) -> Pipeline:
+    """The rows of Arrow files and streams as dicts of numbers, texts, bytes, lists, arrays of numbers and dicts; of dates and times as NumPy
+    has them. A folder stands for the files data-*.arrow in it, or else *.arrow, as Hugging Face's save_to_disk() writes them.
+
+    columns: only these, in this order; a dot leads into a struct: "image.bytes"
+    shuffle: each epoch has an order of files of its own
+
+    The files of images and sounds in them are decoded by .map(feedline.images.decode(…)) and .map(feedline.audio.decode(…)), also those of
+    which a row has only a path."""
+    from . import _part
+    return _of_source(_part("arrow", "feedline::arrow").rows(names, list(columns), shuffle))
 
 
 def dataset(data: Any, *, shuffle: bool = False, workers: int = 1) -> Pipeline:
     """The elements data[0], data[1], … data[len(data) - 1], such as those of a torch.utils.data.Dataset, read by so many threads; with
     `shuffle` in a random order, another one in each epoch."""
-    indices = Pipeline(_native.pipeline.range(len(data)))
-    if shuffle:
-        indices = indices.global_shuffle()
-    return indices.map(lambda index: data[index], workers=workers, name=type(data).__name__)
+    elements = _of_source(_native.pipeline.range(len(data)), _Map(lambda index: data[index], workers, False, True, type(data).__name__))
+    return elements.global_shuffle() if shuffle else elements
 
 
 def iterate(data: Union[Iterable[Any], Callable[[], Iterable[Any]]]) -> Pipeline:
@@ -202,7 +287,48 @@ def iterate(data: Union[Iterable[Any], Callable[[], Iterable[Any]]]) -> Pipeline
         size = len(data) if isinstance(data, Sized) else None
     except TypeError:  # of a PyTorch DataLoader without a length
         size = None
-    return Pipeline(_native.pipeline.iterate(begin, has_state, size))
+    return _of_source(_native.pipeline.iterate(begin, has_state, size))
+
+
+def concat(*pipelines: Pipeline) -> Pipeline:
+    """The samples of several sources, one source after another. Each may be followed by map(), whose workers all sources share;
+    other stages follow concat()."""
+    return _combined("concat", pipelines, _native.pipeline.concat)
+
+
+def zip(*pipelines: Pipeline) -> Pipeline:
+    """Tuples of one sample of each source, until one of them ends; the sources as for concat(). With `shuffle` they have equal
+    orders of equal files."""
+    return _combined("zip", pipelines, _native.pipeline.zip)
+
+
+def mix(*pipelines: "tuple[Pipeline, float]", when_one_ends: Optional[str] = None) -> Pipeline:
+    """Samples of several sources, each chosen at random with its weight: mix((web, 0.7), (books, 0.3)). The sources as for concat().
+
+    when_one_ends: "repeat" it until each has ended once (which an infinite run does), "continue" with the others (as a finite run,
+        which has each sample once), or "stop" the epoch"""
+    for part in pipelines:
+        if not isinstance(part, tuple) or len(part) != 2:
+            raise TypeError(f"mix() takes pairs of a pipeline and its weight, not {part!r}")
+    weights = [float(weight) for _, weight in pipelines]
+    return _combined("mix", [p for p, _ in pipelines], lambda sources: _native.pipeline.mix(sources, weights, when_one_ends))
+
+
+def _combined(kind: str, pipelines: Sequence[Pipeline], combine: Callable[[List[Any]], Any]) -> Pipeline:
+    """A source of several. What follows them becomes one stage behind it, which calls for each sample the functions of its source."""
+    for number, pipeline in enumerate(pipelines):
+        if not isinstance(pipeline, Pipeline):
+            raise TypeError(f"{kind}() takes pipelines, not {pipeline!r}")
+        if pipeline._source is None:
+            raise ValueError(f"{kind}() takes sources that only map() follows, but number {number} has other stages: let them follow {kind}()")
+    source = combine([pipeline._source for pipeline in pipelines])
+    maps = [m for pipeline in pipelines for m in pipeline._maps]
+    if not maps:
+        return Pipeline(source, source)
+    names = dict.fromkeys(" + ".join(m.name for m in pipeline._maps) for pipeline in pipelines if pipeline._maps)
+    workers = sum(max((m.workers for m in pipeline._maps), default=0) for pipeline in pipelines)
+    return Pipeline(source.map_parts([[(m.call, m.takes_context) for m in pipeline._maps] for pipeline in pipelines], kind == "zip",
+                                     min(workers, 256), all(m.ordered for m in maps), (" and " if kind == "zip" else " or ").join(names)))
 
 
 class _WithState:
@@ -226,10 +352,15 @@ class _WithState:
         self._iterator = iter(self._owner)
 
 
+def _images() -> Any:
+    from . import images
+    return images
+
+
 def _reader(kind: Any) -> Callable[[bytes], Any]:
     import json
-    if isinstance(kind, NativeFunction) or not callable(kind):
-        raise TypeError(f"fields: {kind!r} isn't a type or a function of bytes; decode images by .map(feedline.images.decode(…))")
+    if not callable(kind):
+        raise TypeError(f"fields: {kind!r} isn't \"image\", a type or a function of bytes")
     known: Dict[Any, Callable[[bytes], Any]] = {
         bytes: bytes, str: lambda data: data.decode(), dict: json.loads, list: json.loads,
         numpy.ndarray: lambda data: numpy.load(io.BytesIO(data), allow_pickle=False)}

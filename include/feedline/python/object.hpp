@@ -3,6 +3,8 @@
 // object: an item that is a Python object, or becomes one where Python needs it. objects_of: a source of them.
 #include <algorithm>
 #include <atomic>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -148,6 +150,26 @@ class [[gnu::visibility("hidden")]] object {
   mutable std::unique_ptr<value> value_;
 };
 
+/// Makes objects of values, for any_source.
+template <class T>
+class to_object {
+ public:
+  /// With the function that makes the Python object.
+  explicit to_object(pybind11::object (*convert)(T&)) : convert_(convert) {}
+
+  /// Needs no lock.
+  object operator()(T&& held) const { return {std::move(held), convert_}; }
+
+  /// The most bytes of an object, if a value takes so many.
+  std::optional<std::size_t> bytes_given(std::optional<std::size_t> of_value) const {
+    if (of_value) *of_value += sizeof(object) + sizeof(object::value_of<T>);
+    return of_value;
+  }
+
+ private:
+  pybind11::object (*convert_)(T&);
+};
+
 /// A NumPy array that uses the tensor's memory; needs Python's lock.
 template <class T, std::size_t... Extents>
 pybind11::object array_of(tensor<T, Extents...> t) {
@@ -211,7 +233,8 @@ class [[gnu::visibility("hidden")]] object_samples_of final : public object_samp
   std::uint64_t size(const std::stop_token& stop) const override { return samples(stop).size(); }
 
   python::object at(std::uint64_t position, const std::stop_token& stop) const override {
-    return {T(sample_at(samples(stop), position, stop)), convert_};
+    if constexpr (std::same_as<T, python::object>) return sample_at(samples(stop), position, stop);
+    else return {T(sample_at(samples(stop), position, stop)), convert_};
   }
 
   std::uint64_t index_at(std::uint64_t position) const override {
@@ -332,12 +355,14 @@ class [[gnu::visibility("hidden")]] object_source : public samples_in_order<obje
 
 namespace python {
 
+/// A source of objects that can be read by position: see objects_of.
+using object_source = detail::object_source;
+
 /// The samples of an indexed source, such as files() or records(), as objects; `convert(T&)` makes a Python object of one when Python
-/// needs it. All sources become the same type, so that what follows is compiled once for all of them.
+/// needs it. All sources become the same type, so that what follows is compiled once for all of them. Objects stay as they are.
 template <class T, class Source, class... Segments>
-detail::object_source objects_of(const pipeline<Source, Segments...>& source,
-                                 pybind11::object (*convert)(T&)) {
-  return detail::object_source(detail::object_positions(
+object_source objects_of(const pipeline<Source, Segments...>& source, pybind11::object (*convert)(T&)) {
+  return object_source(detail::object_positions(
       std::make_shared<detail::object_samples_of<Source, T>>(source.source(), convert)));
 }
 

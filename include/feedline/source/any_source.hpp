@@ -93,7 +93,9 @@ class source_model_of final : public source_model<Item> {
   std::string parameters() const override { return parameters_of(source_.described()); }
 
   std::optional<std::size_t> max_item_bytes() const override {
-    if constexpr (std::same_as<Item, source_item_t<Source>>) return max_item_bytes_of(source_.described());
+    const known_bytes of_source = max_item_bytes_of(source_.described());
+    if constexpr (requires { convert_.bytes_given(of_source); }) return convert_.bytes_given(of_source);
+    else if constexpr (std::same_as<Item, source_item_t<Source>>) return of_source;
     else return bytes_of_type<Item>();
   }
 
@@ -150,7 +152,8 @@ class any_source {
   static constexpr source_traits traits{.kind = "any_source", .splits_files_by_rank = SplitsFilesByRank};
 
   /// Of a source, or a pipeline that can be a part of concat(), without workers. `convert` makes an Item of each of its samples, on
-  /// the source's thread.
+  /// the source's thread. For a memory_budget it may have `bytes_given(std::optional<std::size_t> of_sample) const`: the most bytes
+  /// of an Item, or nothing if unknown.
   template <detail::listed_part Source, class Convert>
   any_source(Source source, Convert convert) {
     using own = detail::source_of_t<Source>;
