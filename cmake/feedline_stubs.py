@@ -13,7 +13,7 @@ import sys
 import textwrap
 
 
-PLAIN = {"capsule": "object", "dict": "Dict[str, Any]", "list": "List[Any]", "tuple": "Tuple[Any, ...]",
+PLAIN = {"capsule": "object", "function": "Callable[..., Any]", "dict": "Dict[str, Any]", "list": "List[Any]", "tuple": "Tuple[Any, ...]",
          "*args": "*args: Any", "**kwargs": "**kwargs: Any"}
 
 
@@ -38,19 +38,33 @@ def function(name, doc, module, indent, decorator=""):
         signature, _, text = part.partition("\n")
         signature = re.sub(rf"\b{re.escape(module)}\.", "", signature)
         signature = re.sub(r"numpy\.ndarray(?:\[([\w.]+)[^]]*\])?", lambda m: f"numpy.typing.NDArray[{m[1] or 'Any'}]", signature)
-        signature = re.sub(r"(?<=[ (])(capsule|dict|list|tuple|\*\*?\w+)(?=[,)]|$)", lambda m: PLAIN[m[0]], signature)
+        signature = re.sub(r"(?<=[ (])(capsule|dict|function|list|tuple|\*\*?\w+)(?=[,)]|$)", lambda m: PLAIN[m[0]], signature)
         signature = re.sub(r"\b(float|int|bool|str)\[\d+\]", r"\1", signature)  # the length of an array
         signature = re.sub(r"\bos\.PathLike\b(?!\[)", "Union[str, os.PathLike[str]]", signature)  # as pybind11 takes it
         taken, arrow, given = signature.rpartition(" -> ")
         signature = re.sub(r"\bList\[", "Sequence[", taken) + arrow + given
         signature = re.sub(r"\((self|arg0): \w+", "(self", signature) if indent else signature
         try:
-            ast.parse(f"def {signature}: ...")
+            signature = with_optional(signature)
         except SyntaxError:  # a C++ type that Python doesn't know
             signature = f"{name}({'self, ' if indent else ''}*args: Any, **kwargs: Any) -> Any"
         body = text_of(text, indent + "    ") or f"{indent}    ...\n"
         written += textwrap.indent(decorator, indent) + f"{indent}def {signature}:\n{body}"
     return written
+
+
+def with_optional(signature):
+    """Says of parameters that are None by default that they may be. Raises SyntaxError if it isn't a signature of Python."""
+    parsed = ast.parse(f"def {signature}: ...").body[0].args
+    parameters = parsed.posonlyargs + parsed.args
+    defaults = [*zip(parameters[len(parameters) - len(parsed.defaults):], parsed.defaults), *zip(parsed.kwonlyargs, parsed.kw_defaults)]
+    for parameter, default in reversed(defaults):
+        kind = parameter.annotation
+        if kind and isinstance(default, ast.Constant) and default.value is None:
+            begin, end = kind.col_offset - len("def "), kind.end_col_offset - len("def ")
+            if signature[begin:end] not in ("Any", "None", "object") and not signature[begin:end].startswith("Optional["):
+                signature = f"{signature[:begin]}Optional[{signature[begin:end]}]{signature[end:]}"
+    return signature
 
 
 def attribute(name, value, module, indent):
@@ -91,6 +105,14 @@ def stubs(module):
     for package in ("datetime", "numpy", "numpy.typing", "os"):
         if re.search(rf"\b{package}\.\w", written):
             imports += f"import {package}\n"
+    root, _, part = name.rpartition(".")
+    others = {} if not root else {m[0]: m for m in re.finditer(rf"\b{root}\.(\w+)\.(\w+)", written) if m[1] != part}
+    for whole, other in others.items():  # classes of other parts
+        written = re.sub(rf"\b{re.escape(whole)}\b", other[2], written)
+        imports += f"from .{other[1]} import {other[2]}\n"
+    for key, value in vars(module).items():
+        if inspect.ismodule(value):
+            imports += f"from . import {key} as {key}\n"
     return text_of(module.__doc__, "") + imports + written
 
 

@@ -65,7 +65,8 @@ class Pipeline:
             workers
 
         An exception is a failure of its sample: PipelineError, or what on_error="skip" leaves out. So is None as a result."""
-        return self._mapped(_Map(*_callable(function, workers, concurrency, timeout, executor), ordered, _name(function, name)))
+        call, threads, takes_context = _callable(function, workers, concurrency, timeout, executor)
+        return self._mapped(_Map(call, threads, takes_context, ordered, _name(function, name)))
 
     def filter(self, function: Function, *, workers: int = 1, ordered: bool = True, name: Optional[str] = None) -> "Pipeline":
         """Yields the items for which the function returns something true. Options as map()'s."""
@@ -196,7 +197,8 @@ def files(names: Names, *, recursive: bool = False) -> Pipeline:
     folders = [_folder_without_wildcards(pattern) for pattern in patterns]
     folder = os.path.commonpath(folders) if len({os.path.isabs(f) for f in folders}) == 1 else os.getcwd()
     folder = folder or os.curdir
-    return _of_source(_native.pipeline.files(os.fsencode(folder), [os.path.relpath(pattern, folder) for pattern in patterns]))
+    encoded: Any = os.fsencode(folder)
+    return _of_source(_native.pipeline.files(encoded, [os.path.relpath(pattern, folder) for pattern in patterns]))
 
 
 def lines(names: Names, *, shuffle: bool = True) -> Pipeline:
@@ -276,12 +278,13 @@ def iterate(data: Union[Iterable[Any], Callable[[], Iterable[Any]]]) -> Pipeline
     has_state = hasattr(data, "state_dict") and hasattr(data, "load_state_dict")
 
     def begin(epoch: int) -> Any:
-        source = copy.copy(data) if has_state else data
+        source: Any = copy.copy(data) if has_state else data
         if hasattr(source, "set_epoch"):
             source.set_epoch(epoch)
         if has_state:
             return _WithState(source)
-        return iter(source if isinstance(source, Iterable) or not callable(source) else source())
+        items: Any = source if isinstance(source, Iterable) or not callable(source) else source()
+        return iter(items)
 
     try:
         size = len(data) if isinstance(data, Sized) else None

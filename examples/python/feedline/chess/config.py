@@ -12,12 +12,12 @@ from typing import Any, Callable, Optional, Sequence, Union
 _MOST_WORKERS = 256  # feedline::workers::limit
 
 
-def _number(of, name, least, most, optional=False, kind=int):
-    value = getattr(of, name)
+def _number(of: Any, name: str, least: float, most: float, optional: bool = False, kind: type = int) -> None:
+    value: Any = getattr(of, name)
     if optional and value is None:
         return
     where = f"{_snake_case(type(of).__name__)}.{name}"
-    accepted = numbers.Real if kind is float else numbers.Integral  # NumPy's are such numbers too
+    accepted: Any = numbers.Real if kind is float else numbers.Integral  # NumPy's are such numbers too
     if isinstance(value, bool) or not isinstance(value, accepted):
         raise TypeError(f"{where} must be a number{' or None' if optional else ''}, not {value!r}")
     if math.isnan(value) or not least <= value <= most:
@@ -52,7 +52,7 @@ class FilePathProvider:
     def __post_init__(self):
         games = (self.games,) if isinstance(self.games, (str, os.PathLike)) else self.games
         try:
-            games = tuple(map(os.fspath, games))
+            games = tuple(os.fspath(name) for name in games)
         except TypeError:
             games = (None,)
         if not all(isinstance(name, str) for name in games):
@@ -208,9 +208,9 @@ class DataLoaderConfig:
         _number(self, "world_size", 1, 2**32 - 1, optional=True)
         if (self.rank is None) != (self.world_size is None):
             raise ValueError("data_loader_config.rank and data_loader_config.world_size belong together")
-        if self.rank is not None and self.rank >= self.world_size:
+        if self.rank is not None and self.world_size is not None and self.rank >= self.world_size:
             raise ValueError(f"data_loader_config.rank is {self.rank}, but must be below data_loader_config.world_size, "
                              f"{self.world_size}")
-        if self.shuffling_chunk_pool.window is not None and len(self.file_path_provider.games) != 1:
-            raise ValueError("shuffling_chunk_pool.window needs file_path_provider.games with one folder, not "
-                             f"{len(self.file_path_provider.games)} names")
+        folders: Any = self.file_path_provider.games
+        if self.shuffling_chunk_pool.window is not None and len(folders) != 1:
+            raise ValueError(f"shuffling_chunk_pool.window needs file_path_provider.games with one folder, not {len(folders)} names")

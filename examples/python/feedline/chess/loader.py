@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The loader: a Python iterator over the batches of the pipeline."""
 import logging
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Union
 
 from numpy import ndarray
 
@@ -9,7 +9,7 @@ from .. import _part
 from .config import DataLoaderConfig
 
 _log = logging.getLogger("feedline")
-native = _part("chess", "libdeflate and zlib (on Debian libdeflate-dev and zlib1g-dev)")
+native: Any = _part("chess", "libdeflate and zlib (on Debian libdeflate-dev and zlib1g-dev)")
 
 
 class Batch(NamedTuple):
@@ -62,7 +62,8 @@ class DataLoader:
             on_error=config.on_error, on_failure=config.on_failure, on_notice=config.on_notice,
             memory_budget=config.memory_budget, fields="tuple",
             failure_limit=native.no_failure_limit if config.failure_limit is None else config.failure_limit)
-        games, pool = config.file_path_provider.games, config.shuffling_chunk_pool
+        games: Any = config.file_path_provider.games
+        pool = config.shuffling_chunk_pool
         tell = config.on_notice or _log.warning
         self._pool = None
         if pool.window is None:
@@ -78,19 +79,19 @@ class DataLoader:
             if pool.anchor is not None:
                 self._pool.set_anchor(pool.anchor)
             self._loader = native.LiveLoader(self._pool, options, **run)
-        self._batch = BatchWithValues if config.tensor_generator.values else Batch
+        self._batch: Any = BatchWithValues if config.tensor_generator.values else Batch
         self._fields = len(self._batch._fields)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[Union[Batch, BatchWithValues]]:
         return map(self._named, iter(self._loader))
 
-    def _named(self, tensors):
+    def _named(self, tensors: Any) -> Union[Batch, BatchWithValues]:
         return self._batch._make(tensors[:self._fields])
 
-    def __next__(self) -> Batch:
+    def __next__(self) -> Union[Batch, BatchWithValues]:
         return self._named(next(self._loader))
 
-    def next(self, timeout: Optional[float] = None) -> Batch:
+    def next(self, timeout: Optional[float] = None) -> Union[Batch, BatchWithValues]:
         """The next batch. Raises TimeoutError after `timeout` seconds, and StopIteration at the end."""
         return self._named(self._loader.next(timeout))
 
@@ -192,10 +193,10 @@ class DataLoader:
             raise RuntimeError("an anchor needs shuffling_chunk_pool.window: only a live pool counts new chunks")
         return self._pool
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> Any:
         return self._loader.__reduce_ex__(protocol)  # says why it can't be pickled or copied
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return repr(self._loader).replace("<Live", "<").replace("<Loader", "<DataLoader")
 
 
