@@ -4,6 +4,7 @@ import os
 import pathlib
 import pickle
 import subprocess
+import sys
 import wave
 
 import numpy as np
@@ -299,3 +300,19 @@ def test_shared_clips_arrive_with_their_labels():
         pytest.skip(f"no test data in {data}: set FEEDLINE_TEST_DATA")
     labels = np.concatenate([b["label"] for b in evaluation(data / "digits-hf-000.arrow")])
     assert len(labels) == 120 and set(labels.tolist()) <= set(range(10))
+
+
+def test_the_page_of_training_learns_and_continues_after_a_kill(tmp_path):
+    data = pathlib.Path(os.environ.get("FEEDLINE_TEST_DATA") or os.environ["FEEDLINE_TEST_DATA_DEFAULT"]) / "arrow/audio/digits-hf-000.arrow"
+    if not data.exists():
+        pytest.skip("the test data isn't there")
+    page = pathlib.Path(__file__).resolve().parents[2] / "examples/python_training/audio.py"
+    command = [sys.executable, page, data, "--epochs", "15", "--checkpoint"]
+    whole = subprocess.run([*command, tmp_path / "whole"], check=True, timeout=120, capture_output=True, text=True).stdout.splitlines()
+    right, total = int(whole[-1].split()[0]), int(whole[-1].split()[2])
+    assert total == 120 and right > 30  # of ten classes
+    with subprocess.Popen([*command, tmp_path / "killed"], stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdout.readline() == whole[0] + "\n"
+        killed.kill()
+    again = subprocess.run([*command, tmp_path / "killed"], check=True, timeout=120, capture_output=True, text=True).stdout.splitlines()
+    assert again == whole[-len(again):]

@@ -560,3 +560,16 @@ def test_other_threads_may_look_at_the_metrics(games):
         next(loader)
     done.set()
     thread.join()
+
+
+def test_the_page_of_training_continues_where_it_was(games, tmp_path):
+    page = pathlib.Path(__file__).resolve().parents[2] / "examples/python_training/chess.py"
+
+    def train(steps, checkpoint):
+        run = [sys.executable, page, games, "--steps", str(steps), "--batch", "8", "--reservoir", "20", "--checkpoint", tmp_path / checkpoint]
+        return subprocess.run(run, check=True, timeout=120, capture_output=True, text=True).stdout.splitlines()
+
+    whole = train(30, "whole")
+    assert whole[-1] == "trained for 30 steps; games that can't be read: 0"
+    assert train(10, "parts") == [whole[0], "trained for 10 steps; games that can't be read: 0"]
+    assert train(30, "parts") == whole[1:]

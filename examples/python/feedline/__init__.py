@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 
 from ._native import PipelineError, __version__
 
-_SOURCES = ("arrow", "concat", "dataset", "files", "iterate", "lines", "mix", "records", "tar", "zip")
 _PARTS = ("audio", "chess", "images", "pipeline", "text")
-__all__ = ["PipelineError", "__version__", *_SOURCES]
+__all__ = ["PipelineError", "__version__", "arrow", "concat", "dataset", "files", "iterate", "lines", "mix", "records", "tar", "zip"]
 
 if TYPE_CHECKING:
     from . import audio as audio, chess as chess, images as images, pipeline as pipeline, text as text
@@ -31,7 +30,7 @@ else:
     def __getattr__(name):
         if name in _PARTS:
             return importlib.import_module("." + name, __name__)
-        if name in _SOURCES:
+        if name in __all__:
             return getattr(importlib.import_module(".pipeline", __name__), name)
         raise AttributeError(f"module 'feedline' has no attribute {name!r}")
 

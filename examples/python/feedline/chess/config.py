@@ -20,7 +20,8 @@ def _number(of: Any, name: str, least: float, most: float, optional: bool = Fals
     accepted: Any = numbers.Real if kind is float else numbers.Integral  # NumPy's are such numbers too
     if isinstance(value, bool) or not isinstance(value, accepted):
         raise TypeError(f"{where} must be a number{' or None' if optional else ''}, not {value!r}")
-    if math.isnan(value) or not least <= value <= most:
+    number: Any = value
+    if math.isnan(number) or not least <= number <= most:
         raise ValueError(f"{where} must be from {least} to {most}, not {value}")
 
 
