@@ -480,7 +480,9 @@ void add_images(pybind11::module_& m) {
   index  [batch] int64: the number of the sample, the same in each epoch
 
 shards: TAR files in the WebDataset convention, or patterns of them: "train-{0000..0146}.tar", "train-*.tar"; also on web
-    servers ("https://...") and in S3 ("s3://bucket/...", with keys, region and endpoint from the environment)
+    servers ("https://...") and in S3 ("s3://bucket/...", with keys, region and endpoint from the environment). Or Arrow files
+    (*.arrow), or a folder of these as Hugging Face's save_to_disk() writes it. Or a folder with a folder for each class, whose
+    number is the label: all images are then shuffled, without a buffer
 seed: keys the order and the augmentation
 shuffle_buffer_size, shuffle_min_size: samples in the shuffle buffer, and before it emits the first one; with a buffer of 1
     or a minimum of 0 nothing is shuffled: all passes have the order of the shards and their samples
@@ -490,8 +492,14 @@ crop: "random": torchvision's RandomResizedCrop, with the smallest and largest a
     "center": the middle, after the short side was resized to resize pixels (by default 8/7 of size: 256 for 224)
 flip: the probability of a horizontal flip (by default 0.5 for random crops and 0 for center crops)
 mean, std: float32 images are (pixel / 255 - mean) / std, by default ImageNet's; mean=(0, 0, 0), std=(1, 1, 1) leaves 0 to 1
-image, label: the members of a sample with the image (JPEG, PNG or WebP, as its bytes say) and with the label, an integer
-    as text; label=None for no label
+color_jitter: how much brightness, contrast, saturation and hue change, as in torchvision: (0.4, 0.4, 0.4, 0.1)
+rand_augment: the number of changes and their magnitude from 0 to 30: (2, 9). These and color_jitter precede normalization
+erasing: the probability that a rectangle becomes 0, after normalization: torchvision's RandomErasing
+mixup: Beta(mixup, mixup) draws for each batch how much of the image at the same place from its end is mixed into each image. Batches
+    then have other_label too, and weight, that of the image itself; 0: off
+image, label: the member of a sample, or the column of a row, with the image (JPEG, PNG or WebP, as its bytes say; of rows also a
+    struct of bytes or of a path alone) and with the label, an integer; of several names, separated by ";", the first that there is; label=None for no
+    label
 drop_last: leave out the last batch of a pass if it isn't full
 cache_dir, cache_bytes: a folder that keeps what was read from servers, and its size
 infinite: repeat the data for ever; if False, each `for` is one pass with each sample once
@@ -511,6 +519,7 @@ For evaluation: infinite=False, crop="center", shuffle=False.)");
       py::arg("rand_augment") = py::none(), py::arg("erasing") = 0.0,
       R"(A function for map() that decodes a part of an image and resizes it, in one step and without Python's lock.
 
-It takes the path of a JPEG, PNG or WebP file, the bytes of one, or a dict with such bytes or path as its member `image`, and returns an array
-[3, size, size] (NCHW) or [size, size, 3] (NHWC), or the dict with the array in their place. Options as feedline.images.Loader.)");
+It takes the path of a JPEG, PNG or WebP file, the bytes of one, or a dict or a row with such bytes or path as its member `image`, and
+returns an array [3, size, size] (NCHW) or [size, size, 3] (NHWC), or the dict with the array in their place. Options as
+feedline.images.Loader.)");
 }

@@ -43,6 +43,7 @@ class BuildWithCMake(build_ext):
             sys.exit(f"{error}\nThe package needs CMake 3.25, a C++20 compiler and Python's headers: on Debian cmake, g++ and python3-dev.")
         if not target.exists():
             sys.exit(f"CMake has not built {target}: do CMAKE_ARGS name another Python?")
+        shutil.copy(library / "LICENSE", target.parent / "LICENSE")
 
 
 class WithLibrary(sdist):
@@ -54,8 +55,10 @@ class WithLibrary(sdist):
         for name in ("include", "cmake", "CMakeLists.txt", "LICENSE"):
             source = library / name
             (shutil.copytree if source.is_dir() else shutil.copy)(source, base / "source" / name)
-        if (here.parent / "chess_training").exists():
-            shutil.copytree(here.parent / "chess_training", base / "chess_training")
+        for example in (here / "chess_training", here.parent / "chess_training"):
+            if example.exists():
+                shutil.copytree(example, base / "chess_training")
+                break
 
 
 sources = sorted(path.name for path in here.iterdir() if path.suffix in (".cpp", ".hpp")) + ["CMakeLists.txt"]

@@ -57,7 +57,7 @@ def names_in_wheel(tmp_path, folder, **environment):
 
 def test_a_wheel_has_the_package_and_the_module_that_cmake_built(tmp_path):
     names = names_in_wheel(tmp_path, clone(tmp_path), CMAKE_ARGS="-DFIRST=1 '-DSECOND=a b'")
-    assert {"feedline/" + n for n in ("__init__.py", "images.py", "images.pyi", "audio.py", "chess/loader.py", "py.typed", MODULE)} <= set(names)
+    assert {"feedline/" + n for n in ("__init__.py", "images.py", "images.pyi", "audio.py", "chess/loader.py", "py.typed", "LICENSE", MODULE)} <= set(names)
     assert all(n.startswith("feedline/") for n in names)
     configured, built = (tmp_path / "log").read_text().splitlines()
     assert f"-DPython_EXECUTABLE={sys.executable}" in configured and configured.endswith("-DFIRST=1 -DSECOND=a b")
@@ -71,6 +71,10 @@ def test_an_archive_of_sources_can_be_built_anywhere(tmp_path):
     with tarfile.open(archive) as sources:
         sources.extractall(tmp_path / "elsewhere")
     folder, = (tmp_path / "elsewhere").iterdir()
+    assert run_setup(folder, tmp_path, "sdist", "-d", str(tmp_path / "again")).returncode == 0
+    again, = (tmp_path / "again").iterdir()
+    with tarfile.open(again) as copied, tarfile.open(archive) as sources:
+        assert sorted(copied.getnames()) == sorted(sources.getnames())
     for name in ("source/include/feedline/version.hpp", "source/cmake/FeedlineComponent.cmake", "source/CMakeLists.txt",
                  "chess_training/loader.hpp", "parts.hpp", "images.cpp", "CMakeLists.txt"):
         assert (folder / name).exists(), name
