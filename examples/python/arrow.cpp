@@ -94,9 +94,10 @@ py::object object_of(const fl::arrow_value& value) {
   case fl::arrow_type::large_utf8:
   case fl::arrow_type::utf8_view:
     return fl::python::text_of(value.as<std::string_view>());
-  case fl::arrow_type::map: {
-    py::dict all;
-    for (std::size_t i = 0; i < value.size(); ++i) all[object_of(value[i][0])] = object_of(value[i][1]);
+  case fl::arrow_type::map: { // keys may occur twice, or be lists
+    py::list all(value.size());
+    for (std::size_t i = 0; i < value.size(); ++i)
+      all[i] = py::make_tuple(object_of(value[i][0]), object_of(value[i][1]));
     return all;
   }
   case fl::arrow_type::list:
@@ -120,14 +121,25 @@ py::object object_of(const fl::arrow_value& value) {
 bool is_pipe(const std::string& name) {
   std::error_code error;
   const auto status = std::filesystem::status(name, error);
-  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+         !std::filesystem::is_directory(status);
 }
 
 } // namespace
 
 py::dict dict_of(const arrow_record_row& row) {
   py::dict all;
-  for (const auto& [name, value] : *row) all[fl::python::text_of(name)] = object_of(value);
+  for (const auto& [name, value] : *row) {
+    py::object made = object_of(value);
+    // A function after others no longer knows the file.
+    if (value.type() == fl::arrow_type::structure) {
+      py::dict parts = made;
+      if (parts.size() == 2 && parts.contains("bytes") && parts.contains("path") &&
+          parts["bytes"].is_none() && py::isinstance<py::str>(parts["path"]))
+        parts["path"] = fl::python::text_of(path_in_row(parts["path"].cast<std::string>(), row.file()));
+    }
+    all[fl::python::text_of(name)] = std::move(made);
+  }
   return all;
 }
 

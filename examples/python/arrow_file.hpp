@@ -32,7 +32,17 @@ inline std::pair<std::string_view, const feedline::arrow_value&> column_of(const
   throw std::runtime_error("the row has no column `" + std::string(names) + "`, only " + there);
 }
 
-/// The contents of a file in a column. One that the row only names is read: relative names begin in the folder of the Arrow file.
+inline bool is_text(feedline::arrow_type type) {
+  using enum feedline::arrow_type;
+  return type == utf8 || type == large_utf8 || type == utf8_view;
+}
+
+/// The name of a file that a row has instead of its contents; relative ones begin in the folder of the Arrow file.
+inline std::string path_in_row(std::string_view path, const std::string& arrow_file) {
+  return (std::filesystem::path(arrow_file).parent_path() / path).string();
+}
+
+/// The contents of a file in a column: bytes, a struct {bytes, path}, or a text that names the file. What is only named is read.
 class file_in_row {
  public:
   file_in_row(const feedline::arrow_value& value, const std::string& arrow_file) {
@@ -46,6 +56,8 @@ class file_in_row {
         if (name == "bytes") there = value[i].as<bytes>();
         else if (name == "path") path = value[i].as<text>();
       }
+    } else if (is_text(value.type())) {
+      path = value.as<text>();
     } else {
       there = value.as<bytes>();
     }
@@ -53,8 +65,12 @@ class file_in_row {
       view_ = *there;
     } else {
       if (!path) throw std::runtime_error("the row has neither the file's bytes nor its path");
-      const auto folder = std::filesystem::path(arrow_file).parent_path();
-      read_ = feedline::read_file((folder / std::string(*path)).string());
+      const std::string name = path_in_row(*path, arrow_file);
+      std::error_code error; // a pipe could be waited for, and a device read, for ever
+      if (path->empty() || path->find('\0') != path->npos || !std::filesystem::is_regular_file(name, error))
+        throw std::runtime_error("the row names `" + std::string(*path) + "`, but `" + name +
+                                 "` isn't a file");
+      read_ = feedline::read_file(name);
       view_ = read_;
     }
   }
@@ -71,13 +87,17 @@ class file_in_row {
 /// The Arrow files in a folder, as Hugging Face's save_to_disk() writes them: data-*.arrow, or else *.arrow. Empty if there are none.
 inline std::string arrow_files_in(const std::string& folder) {
   std::error_code error;
-  std::string pattern;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().extension() != ".arrow") continue;
-    if (entry.path().filename().string().starts_with("data-")) return folder + "/data-*.arrow";
-    pattern = folder + "/*.arrow";
+  std::string escaped, found; // wildcards in the folder's name stand for themselves
+  for (const char c : folder)
+    escaped += std::string_view("*?[").find(c) != std::string_view::npos ? std::string{'[', c, ']'}
+                                                                         : std::string(1, c);
+  for (auto entry = std::filesystem::directory_iterator(folder, error);
+       !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    if (entry->path().extension() != ".arrow") continue;
+    if (entry->path().filename().string().starts_with("data-")) return escaped + "/data-*.arrow";
+    found = escaped + "/*.arrow";
   }
-  return pattern;
+  return found;
 }
 
 /// Names of Arrow files, in which a folder stands for the files in it.

@@ -92,8 +92,15 @@ class file_function final : public native_function {
     namespace py = pybind11;
     const feedline::python::lock held;
     const py::object o = item.get();
-    const auto made_of = [&](const py::object& file) {
+    const auto made_of = [&](py::object file) {
       tensor made;
+      if (py::isinstance<py::dict>(file)) { // of a row
+        const py::dict parts = file;
+        file = parts.attr("get")("bytes");
+        if (file.is_none()) file = parts.attr("get")("path");
+      }
+      if (PyObject_CheckBuffer(file.ptr()) != 0 && !py::isinstance<py::bytes>(file))
+        file = py::module_::import("builtins").attr("bytes")(file);
       if (py::isinstance<py::bytes>(file)) {
         const auto text = file.cast<std::string_view>();
         const py::gil_scoped_release unlocked;
@@ -112,7 +119,11 @@ class file_function final : public native_function {
       member = name;
       return all.contains(member);
     });
-    if (!is_there) throw py::key_error(members_);
+    if (!is_there) {
+      const py::object there = py::str(", ").attr("join")(
+          py::module_::import("builtins").attr("map")(py::type::of(py::str()), all));
+      throw py::key_error("the item has no member `" + members_ + "`, only " + there.cast<std::string>());
+    }
     all[member.c_str()] = made_of(all[member.c_str()]);
     return feedline::python::object(std::move(all));
   }

@@ -206,18 +206,23 @@ class class_folders {
     std::int64_t label = 0;
     for (const fs::path& each : classes) {
       std::vector<std::string> paths;
-      for (const auto& entry :
-           fs::recursive_directory_iterator(each, fs::directory_options::follow_directory_symlink))
-        if (is_image(entry.path().extension().string()) && entry.is_regular_file())
-          paths.push_back(entry.path().string());
+      auto entry = fs::recursive_directory_iterator(each, fs::directory_options::follow_directory_symlink);
+      for (; entry != fs::recursive_directory_iterator(); ++entry) {
+        if (entry->is_symlink() && leads_above(*entry)) entry.disable_recursion_pending();
+        if (is_image(entry->path().extension().string()) && entry->is_regular_file())
+          paths.push_back(entry->path().string());
+      }
       std::ranges::sort(paths);
       for (std::string& path : paths) files_->push_back({std::move(path), label});
       ++label;
     }
     require(!files_->empty(), "shards: the folder `" + folder +
                                   "` has no *.arrow and no folders with *.jpg, *.jpeg, *.png or *.webp");
-    for (const labelled_file& file : *files_)
-      fingerprint_ = fl::stable_hash(std::to_string(fingerprint_) + fs::relative(file.path, folder).string());
+    for (const labelled_file& file : *files_) {
+      longest_ = std::max(longest_, file.path.size());
+      fingerprint_ = fl::stable_hash(std::to_string(fingerprint_) +
+                                     fs::path(file.path).lexically_relative(folder).string());
+    }
   }
 
   std::uint64_t size() const { return files_->size(); }
@@ -228,7 +233,16 @@ class class_folders {
 
   std::uint64_t fingerprint(std::uint64_t) const { return fingerprint_; }
 
+  std::optional<std::size_t> max_item_bytes() const { return sizeof(labelled_file) + longest_ + 1; }
+
  private:
+  /// Whether a link leads to a folder in which it is itself.
+  static bool leads_above(const std::filesystem::path& link) {
+    const auto target = std::filesystem::weakly_canonical(link),
+               folder = std::filesystem::canonical(link.parent_path());
+    return std::mismatch(target.begin(), target.end(), folder.begin(), folder.end()).first == target.end();
+  }
+
   static bool is_image(std::string extension) {
     std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return std::tolower(c); });
     return extension == ".jpg" || extension == ".jpeg" || extension == ".png" || extension == ".webp";
@@ -236,6 +250,7 @@ class class_folders {
 
   std::shared_ptr<std::vector<labelled_file>> files_;
   std::uint64_t fingerprint_ = 0;
+  std::size_t longest_ = 0;
 };
 
 struct pipeline_options {
@@ -355,8 +370,8 @@ image_options options_of(const image_parameters& p) {
   return o;
 }
 
-/// The samples of what `shards` names: TAR files, Arrow files, or a folder of these or of classes. Of classes, which follow each other
-/// in the folder, all images are shuffled, and not in a buffer.
+/// The samples of what `shards` names: TAR files, Arrow files or folders of these, or a folder of classes. Of classes, which follow each
+/// other in the folder, all images are shuffled, and not in a buffer.
 composed samples_of(const fl::file_patterns& shards, fl::shuffle_options& buffer, bool keep_index,
                     const decltype(fl::tar_options::remote)& store,
                     const fl::callback<std::string>& on_notice) {
@@ -397,7 +412,7 @@ loader(const fl::file_patterns& shards, fl::python::option::seed, std::int64_t b
        const std::optional<std::pair<std::int64_t, double>>& rand_augment, double erasing, double mixup) {
   const image_options o = options_of({size, crop, scale, ratio, resize, flip, mean, std, color_jitter,
                                       rand_augment, erasing, dtype, layout, image, label});
-  require(mixup >= 0 && mixup < 1e6, "mixup must be a number from 0 on");
+  require(mixup >= 0 && mixup <= 1000, "mixup must be a number from 0 to 1,000");
   require(mixup == 0 || o.is_float, "mixup is for dtype \"float32\"");
 #ifndef WITH_AUDIO
   require(mixup == 0,

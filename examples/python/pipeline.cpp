@@ -436,11 +436,14 @@ std::optional<std::vector<fl::python::object_source>> positions_of(const std::ve
   return all;
 }
 
+/// Only of the parts' sizes, as the run's threads may copy it without Python's lock.
 template <class Count>
 std::function<std::uint64_t()> size_of(const std::vector<composed>& pipelines, Count count) {
-  return [pipelines, count] {
+  std::vector<std::function<std::uint64_t()>> parts;
+  for (const composed& p : pipelines) parts.push_back(p.size);
+  return [parts, count] {
     std::vector<std::uint64_t> sizes;
-    for (const composed& p : pipelines) sizes.push_back(p.size());
+    for (const auto& size : parts) sizes.push_back(size());
     return count(sizes);
   };
 }
@@ -474,13 +477,15 @@ py::object tuple_of(std::vector<object>& items) {
 }
 
 composed zip(const std::vector<composed>& pipelines) {
-  using fl::python::to_object;
-  composed all =
-      only_in_order(part(fl::zip(parts_of("zip", pipelines)), to_object<std::vector<object>>(&tuple_of)),
-                    size_of(pipelines, least));
-  all.part.reset();
+  // Not an any_source: what a buffer held is found in one pass over the parts, which can't be sought together.
+  const auto zipped = fl::zip(parts_of("zip", pipelines)).source();
+  const auto as_object = [to = fl::python::to_object<std::vector<object>>(&tuple_of)](
+                             std::vector<object>&& items) { return to(std::move(items)); };
+  composed all(composed::pipeline(fl::from(counted(zipped, size_of(pipelines, least))) |
+                                  fl::map(as_object, fl::name{"tuple"})));
   if (const auto positions = positions_of(pipelines))
     all.by_position = fl::python::objects_of(fl::zip(*positions), &tuple_of);
+  all.size = size_of(pipelines, least);
   return with_functions_of(std::move(all), pipelines);
 }
 
@@ -584,25 +589,37 @@ composed flat_map(const composed& p, const py::object& f, bool with_context, std
                       [&](auto... options) { return fl::flat_map(expanded(f, with_context), options...); });
 }
 
-/// Sample number `position` of a source; a negative one counts from the end.
-object sample_at(const fl::python::object_source& source, std::int64_t position,
-                 const std::stop_token& stop = {}) {
-  const auto samples = source.indexed(stop);
-  const auto size = static_cast<std::int64_t>(samples.size());
-  if (position < -size || position >= size)
-    throw py::index_error("there is no sample " + std::to_string(position) + ": the source has " +
-                          std::to_string(size));
-  return samples.at(static_cast<std::uint64_t>(position < 0 ? position + size : position), stop);
-}
-
-py::object item_at(const composed& p, std::int64_t position) {
-  const auto& source = p.by_position.value();
-  std::optional<object> sample;
+/// The position that a Python number stands for; a negative one counts from the end. Needs the lock, which it doesn't hold while the
+/// source is listed.
+std::uint64_t position_of(const fl::python::object_source& source, const py::object& number,
+                          const std::stop_token& stop = {}) {
+  const py::object index = py::module_::import("operator").attr("index")(number);
+  std::int64_t size = 0;
   {
     const py::gil_scoped_release unlocked;
-    sample = sample_at(source, position);
+    size = static_cast<std::int64_t>(source.indexed(stop).size());
   }
-  return sample->get();
+  int overflow = 0;
+  const std::int64_t position = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+  if (overflow != 0 || position < -size || position >= size)
+    throw py::index_error("there is no sample " + py::str(index).cast<std::string>() + ": the source has " +
+                          std::to_string(size));
+  return static_cast<std::uint64_t>(position < 0 ? position + size : position);
+}
+
+/// The sample at a position, and the number of the part that it comes from, of a concat.
+py::tuple item_at(const composed& p, const py::object& number) {
+  const auto& source = p.by_position.value();
+  const std::uint64_t position = position_of(source, number);
+  std::optional<object> sample;
+  std::uint64_t index = 0;
+  {
+    const py::gil_scoped_release unlocked;
+    const auto samples = source.indexed();
+    sample = samples.at(position);
+    index = samples.index_at(position);
+  }
+  return py::make_tuple(sample->get(), index >> 56);
 }
 
 std::uint64_t size_of_source(const composed& p) {
@@ -619,12 +636,12 @@ class read_at_positions final : public native_function {
   const char* name() const noexcept override { return "at"; }
 
   object call(object&& item, fl::context& context) const override {
-    std::int64_t position = 0;
+    std::uint64_t position = 0;
     {
       const lock held;
-      position = py::module_::import("operator").attr("index")(item.get()).cast<std::int64_t>();
+      position = position_of(source_, item.get(), context.stop);
     }
-    return sample_at(source_, position, context.stop);
+    return source_.indexed(context.stop).at(position, context.stop);
   }
 
  private:
@@ -641,13 +658,16 @@ composed shuffle(const composed& p, std::int64_t buffer_size, std::int64_t min_s
 
 /// Numbers of a sequence, or a single one. Needs the lock.
 std::vector<std::int64_t> tokens_in(const py::object& tokens) {
-  if (py::isinstance<py::int_>(tokens)) return {tokens.cast<std::int64_t>()};
-  const py::module_ numpy = py::module_::import("numpy");
-  const py::array given = numpy.attr("asarray")(tokens);
-  const bool is_whole = given.size() == 0 || given.dtype().kind() == 'i' || given.dtype().kind() == 'u';
-  if (!is_whole || given.ndim() != 1)
-    throw py::type_error("windows are of sequences of whole numbers, not of " +
-                         py::repr(py::type::of(tokens)).cast<std::string>());
+  const auto refuse = [&](const std::string& why) {
+    throw py::type_error("windows are of whole numbers of 64 bits and sequences of them, not of " + why);
+  };
+  const py::array given = py::module_::import("numpy").attr("asarray")(tokens);
+  const char kind = given.dtype().kind();
+  if ((given.size() > 0 && kind != 'i' && kind != 'u') || given.ndim() > 1)
+    refuse(py::repr(py::type::of(tokens)).cast<std::string>());
+  if (kind == 'u' && given.itemsize() == 8 && given.size() > 0 &&
+      given.attr("max")().cast<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX))
+    refuse(py::repr(given.attr("max")()).cast<std::string>());
   const auto array = given.attr("astype")("int64").cast<py::array_t<std::int64_t, py::array::c_style>>();
   return {array.data(), array.data() + array.size()};
 }
@@ -664,6 +684,7 @@ struct document_tokens : function {
 
   std::vector<std::int64_t> operator()(const object& line, fl::context& c) const {
     const lock held;
+    if (py::len(line.get().attr("strip")()) == 0) return {}; // a blank line
     const py::object document = py::module_::import("json").attr("loads")(line.get());
     if (!py::isinstance<py::dict>(document) || !py::dict(document).contains(field.c_str()))
       throw py::key_error("the line isn't an object of JSON with a field `" + field + "`");

@@ -4,6 +4,8 @@
 //     for batch in feedline.text.Windows("train-*.bin", 1025, seed=7): step(batch["tokens"])
 //
 // token_windows knows the format, pipeline_of() has the pipeline; below it are the names and defaults of its parameters.
+#include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -94,7 +96,16 @@ pipeline_of(const fl::file_patterns& files, std::int64_t length, std::optional<s
   require(!files.names().empty(), "files is empty: name at least one file or pattern");
   const auto batches = fl::batch(checked("batch_size", batch_size, 1'000'000), {.drop_last = drop_last});
   const std::size_t workers = workers_of(n_workers, num_workers);
-  if (files.names().front().ends_with(".jsonl")) {
+  constexpr auto has_documents = [](std::string name) {
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+    return name.ends_with(".jsonl");
+  };
+  const auto documents = std::ranges::count_if(files.names(), has_documents);
+  require(documents == 0 || documents == std::ssize(files.names()),
+          "files are either documents, *.jsonl, or tokens");
+  const std::size_t token_bytes = bytes_of(dtype);
+  if (documents > 0) {
+    require(dtype == "uint16", "dtype is for files of tokens, not for documents");
     const composed windows =
         document_windows(files, {tokenize, field, workers, length, stride, separator, shuffle});
     const auto with_index = [](object window, fl::context& context) {
@@ -106,13 +117,15 @@ pipeline_of(const fl::file_patterns& files, std::int64_t length, std::optional<s
   require(tokenize.is_none() && !separator, "tokenize and separator are for documents in files *.jsonl");
   constexpr std::int64_t most = 100'000'000;
   const token_windows format(checked("length", length, most),
-                             checked("stride", stride.value_or(length), most), bytes_of(dtype));
+                             checked("stride", stride.value_or(length), most), token_bytes);
   const auto with_index = [](fl::tensor<std::int64_t> tokens, fl::context& context) {
     return example{std::move(tokens), static_cast<std::int64_t>(context.index)};
   };
   const auto make =
       fl::map(with_index, fl::max_item_bytes{bytes_of_window(static_cast<std::size_t>(length))});
-  const auto windows = file_samples(fl::read_files(files, format).source(), !shuffle);
+  const auto source = fl::read_files(files, format).source();
+  require(std::ranges::none_of(source.files().names(), has_documents), "files: name documents as *.jsonl");
+  const auto windows = file_samples(source, !shuffle);
   if (shuffle) return {windows | fl::global_shuffle() | make | batches, {}};
   return {windows | make | batches, {}};
 }
@@ -126,6 +139,7 @@ void add_text(pybind11::module_& m) {
                           py::arg("infinite") = true, py::arg("tokenize") = py::none(),
                           py::arg("field") = "text", py::arg("separator") = py::none(),
                           py::arg("n_workers") = 1, py::arg("num_workers") = py::none(),
+                          fl::python::checked_on_resume{{"length", "stride", "dtype", "field", "separator"}},
                           R"(Yields batches of windows of tokens: dicts of arrays
 
   tokens  [batch, length] int64

@@ -70,6 +70,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::size_t values = 0;
   const auto look = [&](const fl::arrow_value& value) { fl::test::look_at_all(value, values); };
 
+  go_through<fl::arrow_record>(path, {}, [&](const fl::arrow_record& record) {
+    for (const auto& [name, value] : record) look(value);
+  });
   for (std::size_t i = 0; i < std::min<std::size_t>(layout.schema.columns.size(), 4); ++i) {
     const fl::arrow_field& column = layout.schema.columns[i];
     go_through<fl::arrow_value>(path, {column.name}, look);

@@ -460,6 +460,29 @@ TEST_CASE("an arrow_record has the named columns, or all that can be read") {
                                           [&] { loader.next(); }));
 }
 
+TEST_CASE("the values of an arrow_record are looked at with the row, and its lists are limited") {
+  const auto failure_of = [](const std::string& bytes, fl::arrow_options options = {}) {
+    const temporary_folder folder;
+    auto rows = fl::arrow_rows<fl::arrow_record>({folder.write("a", bytes)}, {}, options) | fl::prefetch(1);
+    const auto result = run_to_end(rows.finite());
+    return result.failed ? result.failed->message : "";
+  };
+  arrow_data texts = text_data({"ab", "c"});
+  texts.buffers[1] = raw_bytes(std::vector<std::int32_t>{0, 99, 3});
+  CHECK_THAT(failure_of(column_of<int>(text_part("x"), texts)), Contains("a: row 0, column `x`: "));
+  arrow_part many{"x", type_kind::fixed_size_list, 50'000'000};
+  many.children = {arrow_part{"e"}};
+  const std::string nulls = column_of<int>(many, fixed_list_data({true}, null_data(50'000'000)));
+  CHECK_THAT(failure_of(nulls), Contains("a: row 0, column `x`: the row's texts and lists have more than"));
+  CHECK(failure_of(nulls, {.max_row_bytes = std::size_t{1} << 29}).empty());
+  CHECK(failure_of(column_of<int>(list_part("x", int64_part("e")), list_data<std::int64_t>({{{1, 2}}})),
+                   {.max_row_bytes = 1})
+            .empty());
+  const auto one = number_data<std::int64_t>({1});
+  CHECK_THAT(failure_of(arrow_writer({int64_part("x"), int64_part("x")}).batch({one, one}).stream()),
+             Contains("there are several columns `x`"));
+}
+
 TEST_CASE("a wrong number of columns, an empty list, a file listed twice and wildcards without a match fail "
           "immediately") {
   const temporary_folder folder;

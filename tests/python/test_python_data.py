@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: MIT
 # The data that the package reads: rows of Arrow files, folders of classes, files in rows and members, several sources, documents.
-import decimal
+import gc
 import io
 import itertools
 import json
 import os
 import pickle
+import shutil
+import struct
 import subprocess
 import tarfile
+import threading
 import wave
+import weakref
 
 import numpy as np
 import pytest
@@ -160,6 +164,60 @@ def test_a_row_with_neither_bytes_nor_path_is_a_failure_that_says_so(types):
         next(feedline.arrow(types).map(feedline.audio.decode(audio="nowhere")).finite())
 
 
+def test_paths_of_rows_name_files_only(sounds, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "a.wav").write_bytes(sounds[0].read_bytes())
+    names = ["pipe", "", "nothing.wav", "/dev/zero", ".", "a.wav"]
+    write_rows(tmp_path / "data-0.arrow", [(i, None, name) for i, name in enumerate(names)])
+    loader = feedline.arrow(tmp_path).map(feedline.audio.decode(sample_rate=8000, clip_seconds=0.1), workers=2).finite(on_error="skip")
+    assert [r["label"] for r in loader] == [5]
+    assert all("isn't a file" in f["message"] for f in loader.failures()) and len(loader.failures()) == 5
+    texts = feedline.arrow(tmp_path, ["audio.path"]).map(feedline.audio.decode(sample_rate=8000, audio="audio.path"))
+    assert len(list(texts.finite(on_error="skip"))) == 1
+
+
+def test_rows_are_decoded_after_other_functions(rows, sounds, tmp_path):
+    decode = feedline.audio.decode(sample_rate=8000, clip_seconds=0.3)
+    expected = [decode(os.fspath(s)) for s in sounds]
+    kept = list(feedline.arrow(rows, shuffle=False).filter(lambda r: r["label"] != 2).map(lambda r: r).map(decode).finite())
+    assert all(np.array_equal(r["audio"], expected[i]) for r, i in zip(kept, (0, 1, 3, 4, 5)))
+    assert np.array_equal(decode(feedline.arrow(rows)[2])["audio"], expected[2])
+    (tmp_path / "only").mkdir()
+    (tmp_path / "only" / "x.wav").write_bytes(sounds[1].read_bytes())
+    write_rows(tmp_path / "only" / "data-0.arrow", [(1, None, "x.wav")])
+    row = feedline.arrow(tmp_path / "only")[0]
+    assert row["audio"] == {"bytes": None, "path": os.fspath(tmp_path / "only" / "x.wav")}
+    assert np.array_equal(decode(row)["audio"], expected[1])
+    data = sounds[1].read_bytes()
+    for other in (bytearray(data), memoryview(data), np.frombuffer(data, np.uint8)):
+        assert np.array_equal(decode(other), expected[1])
+    with pytest.raises(feedline.PipelineError, match="the item has no member `audio;wav;flac;ogg;mp3`, only x, y"):
+        next(feedline.dataset([{"x": 1, "y": 2}]).map(decode).finite())
+    with pytest.raises(feedline.PipelineError, match="PathLike"):
+        next(feedline.dataset([3.5]).map(decode).finite())
+
+
+def test_a_damaged_row_is_a_failure_of_the_source(types, tmp_path):
+    data = types.read_bytes()
+    offsets = struct.pack("<iii", 0, 2, 2)  # of the column `text`: "é" and null
+    assert offsets in data
+    (tmp_path / "bad.arrow").write_bytes(data.replace(offsets, struct.pack("<iii", 0, 99_999, 99_999), 1))
+    loader = feedline.arrow(tmp_path / "bad.arrow").finite(on_error="skip")
+    items = list(loader)
+    assert len(items) == 1 and set(items[0].values()) == {None}
+    failure, = loader.failures()
+    assert "bad.arrow: row 0, column `text`" in failure["message"]
+    assert list(feedline.arrow(tmp_path / "bad.arrow", ["int8"]).finite()) == [{"int8": -3}, {"int8": None}]
+
+
+def test_folders_may_have_wildcards_in_their_names(rows, tmp_path):
+    for name in ("run[1]", "a*b", "what?"):
+        shutil.copytree(rows, tmp_path / name)
+        assert len(feedline.arrow(tmp_path / name)) == 6
+    with pytest.raises(feedline.PipelineError, match="no column `nothing`"):
+        next(feedline.arrow(rows, "nothing").finite())
+
+
 # IMAGES
 
 
@@ -215,6 +273,10 @@ def test_folders_of_classes(classes, photos, tmp_path):
     resumed.load_state_dict(loader.state_dict())
     check_same(take(loader, 5), take(resumed, 5))
     (classes / "cow" / "7.jpg").write_bytes(b"damaged")
+    assert len(list(image_loader(classes, memory_budget=20_000_000, on_error="skip"))) == 3
+    (classes / "cow" / "loop").symlink_to("..")
+    (classes / "cow" / "again").symlink_to(classes / "cow")
+    (classes / "cow" / "broken").symlink_to("nowhere.jpg")
     failing = image_loader(classes, on_error="skip")
     assert indices(list(failing)) == [0, 1, 2, 3, 4, 5, 6, 8, 9]
     assert failing.failures()[0]["origin"].endswith("cow/7.jpg")
@@ -297,6 +359,11 @@ def test_fields_of_shards_may_be_images(photos, tmp_path):
     assert item["cls"] == 2 and np.array_equal(item["jpg"], decode(os.fspath(photos[2])))
     with pytest.raises(TypeError, match="isn't \"image\""):
         feedline.tar(shard, fields={"jpg": "jpeg"})
+    with pytest.raises(TypeError, match="must be a dict"):
+        feedline.tar(shard, fields="jpg")
+    several = next(feedline.tar(shard, fields={"png;jpg": decode, "class;cls": int, "npy": np.array}, shuffle=False).finite())
+    assert np.array_equal(several["png;jpg"], item["jpg"] * 0 + decode(os.fspath(photos[0]))) and several["class;cls"] == 0
+    assert several["npy"].tolist() == [0, 1, 2]
 
 
 # SEVERAL SOURCES
@@ -338,8 +405,12 @@ def test_concat_and_zip_of_sources_with_positions_have_positions(tmp_path):
     assert list(one.sampled([7, 0]).finite()) == [b"z", b"a"]
     ranks = [list(one.global_shuffle().finite(seed=3, rank=r, world_size=2)) for r in range(2)]
     assert sorted(ranks[0] + ranks[1]) == sorted(everything)
+    datasets = feedline.concat(numbers(0, 3), feedline.dataset("ab"), feedline.dataset([7]))
+    assert len(datasets) == 6 and [datasets[i] for i in (0, 3, -1)] == [0, "a", 7]
+    assert sorted(map(str, datasets.global_shuffle().finite(seed=1))) == ["0", "1", "2", "7", "a", "b"]
+    assert feedline.zip(numbers(0, 3), feedline.dataset("ab"))[1] == (1, "b")
     with pytest.raises(TypeError, match="read by position"):
-        feedline.concat(numbers(0, 3))[0]
+        feedline.concat(numbers(0, 3).map(str))[0]
 
 
 @pytest.mark.parametrize("workers", [1, 7])
@@ -421,6 +492,71 @@ def test_several_sources_are_resumed(kind, tmp_path):
         assert take(resumed, 15) == expected[at:at + 15]
 
 
+@pytest.mark.parametrize("kind", ["concat", "zip", "mix"])
+def test_a_resume_reads_the_parts_once_more_and_not_for_each_sample(kind):
+    reads = [0]
+
+    def items():
+        for n in range(2000):
+            reads[0] += 1
+            yield n
+    part = feedline.iterate(items)
+    combined = {"concat": lambda: feedline.concat(part, part), "zip": lambda: feedline.zip(part, part),
+                "mix": lambda: feedline.mix((part, 1), (part, 1))}[kind]
+    loader = combined().shuffle(300).infinite(seed=1)
+    take(loader, 900)
+    state = loader.state_dict()
+    expected = take(loader, 5)
+    loader.close()
+    reads[0] = 0
+    resumed = combined().shuffle(300).infinite(seed=1, resume=state)
+    assert take(resumed, 5) == expected
+    resumed.close()
+    assert reads[0] < 20_000
+
+
+@pytest.mark.parametrize("kind", ["concat", "zip", "mix"])
+@pytest.mark.parametrize("runs", [False, True])
+def test_what_the_parts_refer_to_is_collected(kind, runs):
+    class Owner:
+        def __init__(self):
+            part = feedline.iterate(self.items).map(self.double)
+            self.train = {"concat": lambda: feedline.concat(part, part), "zip": lambda: feedline.zip(part, part),
+                          "mix": lambda: feedline.mix((part, 1), (part, 1))}[kind]()
+            self.loader = self.train.finite()
+            if runs:
+                list(self.loader)
+
+        def items(self):
+            return iter([1, 2, 3])
+
+        def double(self, n):
+            return 2 * n
+    alive = weakref.ref(Owner())
+    for _ in range(3):
+        gc.collect()
+    assert alive() is None
+
+
+@pytest.mark.parametrize("kind", ["concat", "zip", "mix"])
+def test_threads_may_run_one_pipeline_at_once(kind):
+    part = feedline.iterate(lambda: iter(range(5)))
+    p = {"concat": lambda: feedline.concat(part, part), "zip": lambda: feedline.zip(part, part),
+         "mix": lambda: feedline.mix((part, 1), (part, 1))}[kind]()
+
+    def run():
+        for _ in range(100):
+            loader = p.finite()
+            next(loader)
+            loader.close()
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(list(p.finite())) == (5 if kind == "zip" else 10)
+
+
 def test_wrong_parts(tmp_path):
     a = numbers(0, 3)
     (tmp_path / "words").write_text("a b")
@@ -465,6 +601,8 @@ def test_a_source_is_a_map_style_dataset(photos, tmp_path):
     for wrong in (5, -6):
         with pytest.raises(IndexError, match=f"no sample {wrong}: the source has 5"):
             source[wrong]
+    with pytest.raises(IndexError, match=f"no sample {2**70}"):
+        source[2**70]
     for wrong in ("a", 1.5, None):
         with pytest.raises(TypeError):
             source[wrong]
@@ -507,8 +645,9 @@ def test_a_sampler_chooses_the_samples(tmp_path):
     assert before == items[:13] and take(resumed, 5) == items[13:18]
     failing = feedline.dataset("abcd").sampled([0, 9, 1]).finite(on_error="skip")
     assert list(failing) == ["a", "b"] and "no sample 9" in failing.failures()[0]["message"]
-    with pytest.raises(feedline.PipelineError):
-        next(feedline.dataset("abcd").sampled(["x"]).finite())
+    for wrong, words in (("x", "cannot be interpreted as an integer"), (2**70, f"no sample {2**70}")):
+        with pytest.raises(feedline.PipelineError, match=words):
+            next(feedline.dataset("abcd").sampled([wrong]).finite())
     with pytest.raises(ValueError, match="read by position"):
         feedline.iterate("ab").sampled([0])
 
@@ -521,10 +660,11 @@ def test_windows_of_sequences():
     assert [w.tolist() for w in p.windows(3).finite()] == [[1, 2, 3], [4, 5, 6]]
     assert [w.tolist() for w in p.windows(3, drop_last=False).finite()] == [[1, 2, 3], [4, 5, 6], [7, 8]]
     assert [w.tolist() for w in p.windows(4, separator=0, stride=3).finite()] == [[1, 2, 3, 0], [0, 4, 5, 0], [0, 6, 7, 8]]
-    assert [w.tolist() for w in feedline.dataset(range(5)).windows(2).finite()] == [[0, 1], [2, 3]]
+    for single in (range(5), np.arange(5), np.arange(5, dtype=np.uint64)):
+        assert [w.tolist() for w in feedline.dataset(single).windows(2).finite()] == [[0, 1], [2, 3]]
     batch = next(p.windows(2).batch(4).finite())
     assert batch.dtype == np.int64 and batch.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]]
-    for wrong in ([["a"]], [[0.5]], ["text"], [[[1]]]):
+    for wrong in ([["a"]], [[0.5]], ["text"], [[[1]]], [2**63], [[1, 2**64 - 1]], [2**80]):
         with pytest.raises(feedline.PipelineError, match="whole numbers"):
             next(feedline.dataset(wrong).windows(1).finite())
     for wrong in (dict(length=0), dict(length=3, stride=0), dict(length=-1)):
@@ -568,7 +708,7 @@ def test_windows_of_documents(documents):
 
 def test_documents_that_cannot_be_read(tmp_path):
     path = tmp_path / "a.jsonl"
-    path.write_text('{"text": [1, 2]}\nno json\n{"other": 1}\n[1]\n{"text": [3, "x"]}\n{"text": [3, 4]}\n')
+    path.write_text('{"text": [1, 2]}\n\n \nno json\n{"other": 1}\n[1]\n{"text": [3, "x"]}\n{"text": [3, 4]}\n')
     loader = feedline.text.Windows(path, 2, field="text", shuffle=False, infinite=False, on_error="skip")
     assert next(loader)["tokens"].tolist() == [[1, 2], [3, 4]]
     messages = [f["message"] for f in loader.failures()]
@@ -577,3 +717,12 @@ def test_documents_that_cannot_be_read(tmp_path):
     (tmp_path / "b.bin").write_bytes(bytes(8))
     with pytest.raises(ValueError, match="tokenize and separator are for documents"):
         feedline.text.Windows(tmp_path / "b.bin", 2, tokenize=words)
+    for files, options in (([path, tmp_path / "b.bin"], {}), ([tmp_path / "*l"], {}), ([path], dict(dtype="uint8")), ([path], dict(dtype="x"))):
+        with pytest.raises(ValueError, match="documents|dtype"):
+            feedline.text.Windows(files, 2, field="text", **options)
+    (tmp_path / "c.JSONL").write_text('{"text": [1, 2]}')
+    assert next(feedline.text.Windows(tmp_path / "c.JSONL", 2, infinite=False))["tokens"].tolist() == [[1, 2]]
+    state = feedline.text.Windows(tmp_path / "c.JSONL", 2)
+    next(state)
+    with pytest.raises(ValueError, match="field"):
+        next(feedline.text.Windows(tmp_path / "c.JSONL", 2, field="b", resume=state.state_dict()))

@@ -12,6 +12,7 @@ Each stage has threads of its own, joined by bounded queues. A function holds Py
 release it while they work, so that several workers decode at once. A run yields the same items with any number of workers, and its
 state_dict() continues it behind the last one.
 """
+import builtins
 import copy
 import errno
 import functools
@@ -45,7 +46,7 @@ class Pipeline:
     """A source and stages. It only describes the work: finite() and infinite() run it. Each function returns a longer pipeline, and
     leaves this one as it is."""
 
-    def __init__(self, composed: Any, source: Any = None, maps: "Sequence[_Map]" = (), own_maps: int = 0) -> None:
+    def __init__(self, composed: Any, source: Any = None, maps: "Sequence[Union[_Map, _PartMap]]" = (), own_maps: int = 0) -> None:
         self._composed = composed
         self._source = source  # if only maps follow it
         self._maps = tuple(maps)
@@ -83,7 +84,7 @@ class Pipeline:
     def global_shuffle(self) -> "Pipeline":
         """Yields all samples of the source in a random order, another one in each epoch, without a buffer. It must follow the source,
         which must be able to read its samples by position: files, tar, lines, records, arrow and dataset are, and concat and zip of
-        such sources without functions."""
+        such sources."""
         return self._with_source(self._positions("global_shuffle()").global_shuffle())
 
     def sampled(self, sampler: Union[Iterable[int], Callable[[], Iterable[int]]], *, workers: int = 1) -> "Pipeline":
@@ -96,9 +97,9 @@ class Pipeline:
     def __getitem__(self, position: int) -> Any:
         """The sample of the source at a position, negative ones from the end, with the source's fields. Only of a source without stages,
         which must be able to read its samples by position, as for global_shuffle(): so it is a map-style dataset, too."""
-        item = self._positions("indexing", TypeError).item_at(operator.index(position))
+        item, part = self._positions("indexing", TypeError).item_at(operator.index(position))
         for m in self._maps:
-            item = m.call(item)
+            item = m.called_once(item, part)
         return item
 
     def __len__(self) -> int:
@@ -108,14 +109,13 @@ class Pipeline:
     def _positions(self, what: str, error: "type[Exception]" = ValueError) -> Any:
         if self._source is None or len(self._maps) != self._own_maps or not self._source.has_positions():
             raise error(f"{what} must follow a source that can be read by position directly: files, tar, lines, records, arrow, "
-                             "dataset, or concat and zip of such sources without functions")
+                             "dataset, or concat and zip of such sources")
         return self._source
 
-    def _mapped(self, m: "_Map") -> "Pipeline":
-        longer = self._composed.map(m.call, m.takes_context, m.workers, m.ordered, m.name)
-        return Pipeline(longer, self._source, (*self._maps, m), self._own_maps)
+    def _mapped(self, m: "Union[_Map, _PartMap]") -> "Pipeline":
+        return Pipeline(m.appended(self._composed), self._source, (*self._maps, m), self._own_maps)
 
-    def _with_own(self, maps: "Sequence[_Map]") -> "Pipeline":
+    def _with_own(self, maps: "Sequence[Union[_Map, _PartMap]]") -> "Pipeline":
         made = self
         for m in maps:
             made = made._mapped(m)
@@ -181,6 +181,36 @@ class _Map(NamedTuple):
     ordered: bool
     name: str
 
+    def appended(self, composed: Any) -> Any:
+        return composed.map(self.call, self.takes_context, self.workers, self.ordered, self.name)
+
+    def called_once(self, item: Any, part: int) -> Any:
+        return self.call(item)
+
+
+class _PartMap(NamedTuple):
+    """What follows the parts of concat(), mix() or zip(), as one stage behind them, which calls for each sample the functions of its part."""
+    parts: "Sequence[Sequence[_Map]]"
+    zipped: bool
+
+    def appended(self, composed: Any) -> Any:
+        maps = [m for part in self.parts for m in part]
+        names = dict.fromkeys(" + ".join(m.name for m in part) for part in self.parts if part)
+        workers = sum(max((m.workers for m in part), default=0) for part in self.parts)
+        return composed.map_parts([[(m.call, m.takes_context) for m in part] for part in self.parts], self.zipped, min(workers, 256),
+                                  all(m.ordered for m in maps), (" and " if self.zipped else " or ").join(names))
+
+    def called_once(self, item: Any, part: int) -> Any:
+        if self.zipped:
+            return tuple(_called(i, maps) for i, maps in builtins.zip(item, self.parts))
+        return _called(item, self.parts[part])
+
+
+def _called(item: Any, maps: "Sequence[_Map]") -> Any:
+    for m in maps:
+        item = m.call(item)
+    return item
+
 
 def _of_source(source: Any, *maps: _Map) -> Pipeline:
     """A source, with functions that belong to it."""
@@ -216,25 +246,28 @@ def tar(names: Names, *, fields: Optional[Mapping[str, Any]] = None, workers: in
     """The samples of TAR shards, as dicts of bytes: {"__key__": "dir/17", "jpg": b"…", "cls": b"3"} for dir/17.jpg and dir/17.cls.
 
     fields: only these members, as such types: {"jpg": "image", "cls": int, "json": dict, "txt": str, "npy": numpy.ndarray,
-        "bin": bytes}; also any function of the bytes, or one of feedline.images.decode(…), which "image" stands for. A sample without
-        one of them fails
+        "bin": bytes}; also any function of the bytes, or feedline.images.decode(…), which "image" stands for, and
+        feedline.audio.decode(…). Of several names, "jpg;png", the first that there is. A sample without a field fails
     workers: threads that make the fields
     shuffle: each epoch has an order of shards of its own
     keep_index: len() and global_shuffle() keep the positions of samples in a file beside each shard"""
     samples = _native.pipeline.tar(names, shuffle, keep_index)
     if fields is None:
         return _of_source(samples)
+    if not isinstance(fields, Mapping):
+        raise TypeError(f"fields must be a dict of names and types, not {fields!r}")
     kinds = {name: _images().decode(image=name) if kind == "image" else kind for name, kind in fields.items()}
     natives = {name: kind.of_member(name) for name, kind in kinds.items() if isinstance(kind, NativeFunction)}
     readers = {name: (lambda value: value) if name in natives else _reader(kind) for name, kind in kinds.items()}
 
     def read(sample: Dict[str, Any]) -> Dict[str, Any]:
         made = {"__key__": sample["__key__"]}
-        for name, reader in readers.items():
-            if name not in sample:
-                raise KeyError(f"the sample has no member {name!r}, only {', '.join(sorted(sample))}")
+        for names, reader in readers.items():
+            name = next((name for name in names.split(";") if name in sample), None)
+            if name is None:
+                raise KeyError(f"the sample has no member {names!r}, only {', '.join(sorted(sample))}")
             try:
-                made[name] = reader(sample[name])
+                made[names] = reader(sample[name])
             except Exception as error:
                 raise ValueError(f"member {name!r}: {error}") from error
         return made
@@ -243,7 +276,7 @@ def tar(names: Names, *, fields: Optional[Mapping[str, Any]] = None, workers: in
     return _of_source(samples, *decoders, _Map(read, workers, False, True, "fields"))
 
 
-def arrow(names: Names, columns: Sequence[str] = (), *, shuffle: bool = True) -> Pipeline:
+def arrow(names: Names, columns: Union[str, Sequence[str]] = (), *, shuffle: bool = True) -> Pipeline:
     """The rows of Arrow files and streams as dicts of numbers, texts, bytes, lists, arrays of numbers and dicts; of dates and times as NumPy
     has them. A folder stands for the files data-*.arrow in it, or else *.arrow, as Hugging Face's save_to_disk() writes them.
 
@@ -251,9 +284,10 @@ def arrow(names: Names, columns: Sequence[str] = (), *, shuffle: bool = True) ->
     shuffle: each epoch has an order of files of its own
 
     The files of images and sounds in them are decoded by .map(feedline.images.decode(…)) and .map(feedline.audio.decode(…)), also those of
-    which a row has only a path."""
+    which a row has only a path, in a struct {bytes, path} or as a text: a relative one begins in the folder of the Arrow file. Such paths
+    aren't limited to a folder, so rows decide which files are read."""
     from . import _part
-    return _of_source(_part("arrow", "feedline::arrow").rows(names, list(columns), shuffle))
+    return _of_source(_part("arrow", "feedline::arrow").rows(names, list(_listed(columns)), shuffle))
 
 
 def dataset(data: Any, *, shuffle: bool = False, workers: int = 1) -> Pipeline:
@@ -318,20 +352,20 @@ def mix(*pipelines: "tuple[Pipeline, float]", when_one_ends: Optional[str] = Non
 
 
 def _combined(kind: str, pipelines: Sequence[Pipeline], combine: Callable[[List[Any]], Any]) -> Pipeline:
-    """A source of several. What follows them becomes one stage behind it, which calls for each sample the functions of its source."""
+    """A source of several."""
     for number, pipeline in enumerate(pipelines):
         if not isinstance(pipeline, Pipeline):
             raise TypeError(f"{kind}() takes pipelines, not {pipeline!r}")
         if pipeline._source is None:
             raise ValueError(f"{kind}() takes sources that only map() follows, but number {number} has other stages: let them follow {kind}()")
     source = combine([pipeline._source for pipeline in pipelines])
-    maps = [m for pipeline in pipelines for m in pipeline._maps]
-    if not maps:
-        return Pipeline(source, source)
-    names = dict.fromkeys(" + ".join(m.name for m in pipeline._maps) for pipeline in pipelines if pipeline._maps)
-    workers = sum(max((m.workers for m in pipeline._maps), default=0) for pipeline in pipelines)
-    return Pipeline(source.map_parts([[(m.call, m.takes_context) for m in pipeline._maps] for pipeline in pipelines], kind == "zip",
-                                     min(workers, 256), all(m.ordered for m in maps), (" and " if kind == "zip" else " or ").join(names)))
+    combined = Pipeline(source, source)
+    if not any(pipeline._maps for pipeline in pipelines):
+        return combined
+    parts = _PartMap([pipeline._maps for pipeline in pipelines], kind == "zip")
+    if all(len(pipeline._maps) == pipeline._own_maps for pipeline in pipelines):
+        return combined._with_own([parts])
+    return combined._mapped(parts)
 
 
 class _WithState:
@@ -367,6 +401,7 @@ def _reader(kind: Any) -> Callable[[bytes], Any]:
     known: Dict[Any, Callable[[bytes], Any]] = {
         bytes: bytes, str: lambda data: data.decode(), dict: json.loads, list: json.loads,
         numpy.ndarray: lambda data: numpy.load(io.BytesIO(data), allow_pickle=False)}
+    known[numpy.array] = known[numpy.ndarray]
     return known.get(kind, kind)
 
 

@@ -133,8 +133,11 @@ Row read_row(const loaded_batch& batch, std::uint64_t row) {
   try {
     if constexpr (std::same_as<Row, arrow_record>) {
       std::vector<arrow_record::column> values;
-      for (std::size_t i = 0; i < batch.columns.size(); ++i)
+      values.reserve(batch.columns.size());
+      for (std::size_t i = 0; i < batch.columns.size(); ++i) {
         values.emplace_back(batch.file->names[i], read_cell<arrow_value>(batch, i, row, limit, column));
+        look_through(values.back().second, limit);
+      }
       return Row(std::move(values));
     } else
       return [&]<std::size_t... I>(std::index_sequence<I...>) {

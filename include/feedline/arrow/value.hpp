@@ -3,6 +3,7 @@
 // A value of a column whose type isn't known at compile time.
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include <feedline/arrow/arrow_error.hpp>
@@ -57,6 +58,10 @@ class arrow_value {
 
 namespace detail {
 
+/// Reads what a value shows, so that what is wrong with it is found with its row. Elements of lists that take less memory in the
+/// file than where they are copied to count towards the limit.
+void look_through(const arrow_value& value, byte_limit& limit, bool is_element = false);
+
 template <>
 struct arrow_cell<arrow_value> {
   static std::string wanted() { return "a supported type"; }
@@ -74,6 +79,37 @@ struct arrow_cell<arrow_value> {
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_ARROW)
 namespace feedline::inline FEEDLINE_ABI {
+
+FEEDLINE_INLINE void detail::look_through(const arrow_value& value, byte_limit& limit, bool is_element) {
+  switch (value.type()) {
+  case arrow_type::structure:
+    for (std::size_t i = 0; i < value.size(); ++i) look_through(value[i], limit, is_element);
+    return;
+  case arrow_type::list:
+  case arrow_type::large_list:
+  case arrow_type::fixed_size_list:
+  case arrow_type::map: {
+    const arrow_type of = value.field()->children.front().type;
+    const std::size_t size = value.size();
+    if (of == arrow_type::integer || of == arrow_type::floating_point) return;
+    limit.take(size, sizeof(void*));
+    for (std::size_t i = 0; i < size; ++i) look_through(value[i], limit, true);
+    return;
+  }
+  case arrow_type::utf8:
+  case arrow_type::large_utf8:
+  case arrow_type::utf8_view:
+  case arrow_type::binary:
+  case arrow_type::large_binary:
+  case arrow_type::binary_view: {
+    const std::size_t size = value.as<std::span<const std::byte>>().size();
+    if (is_element) limit.take(size);
+    return;
+  }
+  default:
+    return;
+  }
+}
 
 FEEDLINE_INLINE std::size_t arrow_value::size() const {
   if (is_null()) return 0;

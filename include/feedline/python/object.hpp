@@ -218,6 +218,7 @@ class [[gnu::visibility("hidden")]] object_samples {
   virtual std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop) const = 0;
   virtual std::string parameters() const = 0;
   virtual bool will_need(std::uint64_t position) const noexcept = 0;
+  virtual std::optional<std::size_t> max_item_bytes() const = 0;
 };
 
 template <indexed_source Source, class T>
@@ -261,6 +262,11 @@ class [[gnu::visibility("hidden")]] object_samples_of final : public object_samp
   }
 
   std::string parameters() const override { return parameters_of(source_); }
+
+  std::optional<std::size_t> max_item_bytes() const override {
+    if constexpr (std::same_as<T, python::object>) return max_item_bytes_of(source_);
+    else return python::to_object<T>(convert_).bytes_given(max_item_bytes_of(source_));
+  }
 
   bool will_need(std::uint64_t position) const noexcept override {
     return is_listed_.load(std::memory_order_acquire) && announce_sample(*samples_, position);
@@ -319,6 +325,8 @@ class [[gnu::visibility("hidden")]] object_positions {
   std::string parameters() const { return samples_->parameters(); }
 
   bool will_need(std::uint64_t position) const noexcept { return samples_->will_need(position); }
+
+  std::optional<std::size_t> max_item_bytes() const { return samples_->max_item_bytes(); }
 
  private:
   std::shared_ptr<const object_samples> samples_;

@@ -55,7 +55,7 @@ std::shared_ptr<const wanted_rows> want_rows(std::vector<wanted_column> columns,
 /// appends the part `bytes` to the path.
 void go_to_bytes(const arrow_schema& schema, const wanted_column& column, arrow_path& path);
 
-/// Those that can be read. Throws arrow_error if there are none.
+/// Those that can be read. Throws arrow_error if there are none, or two with one name.
 std::vector<arrow_path> all_columns(const arrow_schema& schema);
 
 /// Throws arrow_error; its message lists the file's columns.
@@ -118,7 +118,13 @@ FEEDLINE_INLINE void go_to_bytes(const arrow_schema& schema, const wanted_column
 FEEDLINE_INLINE std::vector<arrow_path> all_columns(const arrow_schema& schema) {
   std::vector<arrow_path> paths;
   for (std::size_t i = 0; i < schema.columns.size(); ++i)
-    if (is_readable(value_field(schema.columns[i]))) paths.push_back({i});
+    if (is_readable(value_field(schema.columns[i]))) {
+      for (const arrow_path& other : paths)
+        if (schema.columns[other.front()].name == schema.columns[i].name)
+          throw arrow_error("there are several columns " + in_backticks(schema.columns[i].name) +
+                            "; the file has " + to_string(schema));
+      paths.push_back({i});
+    }
   if (paths.empty()) throw arrow_error("no column can be read; the file has " + to_string(schema));
   return paths;
 }
