@@ -16,8 +16,10 @@
 #include <feedline/testing/check_source.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -162,6 +164,48 @@ TEST_CASE("any_source keeps the contract of sources") {
   fl::testing::check_source([] { return fl::from(any_text(countdown())); });
   fl::testing::check_source([] { return fl::from(any_text(counted(0, 40))); });
   fl::testing::check_source([] { return fl::from(any_text(fl::from(count_to(30)), as_text_of_number)); });
+}
+
+namespace {
+
+/// A source with an index() and without seek(), as a zip is, which counts how often it is started.
+struct counted_starts {
+  void start_epoch(const fl::epoch&) { ++*starts; }
+
+  std::optional<std::string> next() {
+    return left > 0 ? std::optional(std::to_string(--left)) : std::nullopt;
+  }
+
+  std::uint64_t index() const { return static_cast<std::uint64_t>(left); }
+
+  std::shared_ptr<std::atomic<int>> starts = std::make_shared<std::atomic<int>>(0);
+  int left = 500;
+};
+
+} // namespace
+
+TEST_CASE("a resumed run reads an any_source whose source can't seek once for all samples of a buffer") {
+  const counted_starts source;
+  const auto starts_in = [&](const auto& p) {
+    auto loader = p.infinite({.seed = 1});
+    for (int i = 0; i < 200; ++i) loader.next();
+    const auto checkpoint = loader.checkpoint();
+    const auto next = loader.next();
+    loader.stop();
+    *source.starts = 0;
+    auto resumed = p.infinite({.seed = 1, .resume = checkpoint});
+    CHECK(resumed.next() == next);
+    resumed.stop();
+    return source.starts->load();
+  };
+  const int typed = starts_in(fl::from(source) | fl::shuffle({.capacity = 100}));
+  const any_text any(source);
+  CHECK(starts_in(fl::from(any) | fl::shuffle({.capacity = 100})) <= typed + 1);
+  CHECK(starts_in(fl::concat(any, any) | fl::shuffle({.capacity = 100})) <= 2 * typed + 2);
+  CHECK(starts_in(fl::from(any_text(any)) | fl::map([](std::string text) { return text; }) |
+                  fl::shuffle({.capacity = 100})) <= typed + 1);
+  CHECK(starts_in(fl::mix(std::vector{fl::weighted(any, 1), fl::weighted(any, 2)}) |
+                  fl::shuffle({.capacity = 100})) <= 2 * typed + 4);
 }
 
 TEST_CASE("Resumed: any_source of sources with and without state and seek") {

@@ -13,6 +13,7 @@
 //   such a source themselves. It may have repetition_at(i), is_ready(place), bool will_need(place), and number_of(index), with
 //   which a run can be resumed on another number of ranks;
 // - size_of_first(extent), of indexed samples: how many samples the first files have;
+// - seeks(): whether its seek() leads to a sample without reading all that came before, where that isn't known at compile time;
 // - next_row(span), with the type feedline_rows: writes several values and returns how many. Their indices count up to index().
 //
 // A stage:

@@ -384,6 +384,13 @@ concept can_seek = requires(Source& s, std::uint64_t index, std::uint32_t repeti
   requires(has_repetition<Source> ? requires { s.seek(index, repetition); } : requires { s.seek(index); });
 };
 
+/// Whether its seek() leads to a sample without reading all that came before.
+template <can_seek Source>
+bool seeks(const Source& source) {
+  if constexpr (requires { source.seeks(); }) return source.seeks();
+  else return true;
+}
+
 template <can_seek Source>
 void seek_sample(Source& source, std::uint64_t index, std::uint32_t repetition) {
   if constexpr (has_repetition<Source>) source.seek(index, repetition);

@@ -27,6 +27,7 @@ class source_model {
   virtual void load(state_reader& from) = 0;
   virtual void resumed() = 0;
   virtual void seek(std::uint64_t index) = 0;
+  virtual bool seeks() const = 0;
   virtual std::uint64_t extent() const = 0;
   virtual std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop) const = 0;
   virtual std::string parameters() const = 0;
@@ -78,10 +79,16 @@ class source_model_of final : public source_model<Item> {
 
   void resumed() override { source_.resumed(); }
 
-  // A source without seek() is read once more from its beginning, or on if its samples are counted and the sample follows.
+  // A source without seek() is read once more from its beginning, or on if its samples are counted and the sample follows. Runs don't
+  // ask for that, as seeks() says.
   void seek(std::uint64_t index) override {
     if constexpr (can_seek<Source>) source_.seek(index, 0, epoch_);
     else if (last_ && (has_index<Source> || *last_ >= index)) start_epoch(epoch(epoch_));
+  }
+
+  bool seeks() const override {
+    if constexpr (can_seek<Source>) return detail::seeks(source_.described());
+    else return false;
   }
 
   std::uint64_t extent() const override { return extent_of(source_.described()); }
@@ -99,7 +106,14 @@ class source_model_of final : public source_model<Item> {
     else return bytes_of_type<Item>();
   }
 
-  std::size_t bytes_held() const override { return bytes_held_by(source_.described()); }
+  std::size_t bytes_held() const override {
+    known_bytes all = bytes_held_by(source_.described());
+    if constexpr (requires(const Source& source) { source.items_held(); }) {
+      const known_bytes item = max_item_bytes_of(source_.described());
+      all = item ? sum_of(all, product_of(source_.described().items_held(), *item)) : std::nullopt;
+    }
+    return all.value_or(~std::size_t{0});
+  }
 
   std::string outage() const override { return outage_of(source_.described()); }
 
@@ -130,7 +144,7 @@ concept can_be_any_source =
     !source_traits_of<Source>().depends_on_file_order && (!SplitsFilesByRank || splits_files_by_rank<Source>);
 
 template <class T>
-inline constexpr bool is_any_source = false;
+concept is_any_source = requires { typename T::feedline_any_source; };
 
 } // namespace detail
 
@@ -148,6 +162,8 @@ inline constexpr bool is_any_source = false;
 template <class Item, bool SplitsFilesByRank = false>
 class any_source {
  public:
+  using feedline_any_source = void;
+
   /// Names are those of the source.
   static constexpr source_traits traits{.kind = "any_source", .splits_files_by_rank = SplitsFilesByRank};
 
@@ -189,6 +205,8 @@ class any_source {
 
   ///@}
 
+  ///@{
+  /// As `source` describes it, and what the library's own sources have.
   std::string whole_name() const { return model_->name(); }
 
   void start_epoch(epoch e) {
@@ -213,6 +231,8 @@ class any_source {
 
   void seek(std::uint64_t index) { model_->seek(index); }
 
+  bool seeks() const { return model_->seeks(); }
+
   std::uint64_t extent() const { return model_->extent(); }
 
   std::uint64_t fingerprint(std::uint64_t extent, const std::stop_token& stop = {}) const {
@@ -235,6 +255,8 @@ class any_source {
 
   void metrics(detail::reported_numbers& out) const { model_->metrics(out); }
 
+  ///@}
+
  private:
   template <class, bool>
   friend class any_source;
@@ -245,8 +267,5 @@ class any_source {
 
   std::unique_ptr<detail::source_model<Item>> model_;
 };
-
-template <class Item, bool SplitsFilesByRank>
-inline constexpr bool detail::is_any_source<any_source<Item, SplitsFilesByRank>> = true;
 
 } // namespace feedline::inline FEEDLINE_ABI

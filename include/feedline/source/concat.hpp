@@ -44,7 +44,7 @@ class indexed_concat {
   }
 
   bool will_need(std::uint64_t position) const noexcept
-    requires are_announced<Parts>
+    requires(are_announced<Parts>)
   {
     return in_part(position, [](const auto& part, std::size_t, std::uint64_t within) {
       return announce_sample(part, within);
@@ -109,19 +109,19 @@ class concat_source : public source_of_parts<Parts> {
   std::uint64_t index() const noexcept { return index_; }
 
   std::uint32_t repetition() const noexcept
-    requires facts::have_repetition
+    requires(facts::have_repetition)
   {
     return repetition_;
   }
 
   bool ready() const
-    requires facts::say_when_ready
+    requires(facts::say_when_ready)
   {
     return this->are_ready(number_, end_); // the current source may end, and the next one wait
   }
 
   void state(auto& archive)
-    requires facts::can_resume
+    requires(facts::can_resume)
   {
     archive(number_);
     if (number_ < end_)
@@ -133,7 +133,7 @@ class concat_source : public source_of_parts<Parts> {
   }
 
   void seek(std::uint64_t index, std::uint32_t repetition = 0)
-    requires facts::can_seek
+    requires(facts::can_seek)
   {
     number_ = part_index::part_of(index);
     end_ = std::min(number_ + 1, number_of(parts_));
@@ -156,7 +156,7 @@ class concat_source : public source_of_parts<Parts> {
 
   /// Access to the samples by position.
   auto indexed(const std::stop_token& stop = {}) const
-    requires facts::are_indexed
+    requires(facts::are_indexed)
   {
     auto parts =
         made_of_parts(parts_, [&](const auto& part) { return detail::indexed(part.described(), stop); });
@@ -197,9 +197,9 @@ auto concat(Sources... sources) {
         "which may be map or tap with workers: put other stages after concat()");
     return detail::refused_pipeline();
   } else {
-    return []<class... Source>(Source... parts) {
-      return detail::with_workers_of_parts<false>(
-          detail::concat_source(std::tuple<detail::sub_source<Source>...>(parts...)), parts...);
+    return [](auto... parts) {
+      using all_parts = std::tuple<detail::sub_source<decltype(parts)>...>;
+      return detail::with_workers_of_parts<false>(detail::concat_source(all_parts(parts...)), parts...);
     }(detail::source_of(std::move(sources))...);
   }
 }

@@ -117,13 +117,13 @@ class mix_source : public source_of_parts<Parts> {
   std::uint32_t repetition() const noexcept { return repetition_; }
 
   bool ready() const
-    requires facts::say_when_ready
+    requires(facts::say_when_ready)
   {
     return this->are_ready(0, number_of(parts_));
   }
 
   void state(auto& archive)
-    requires facts::can_resume
+    requires(facts::can_resume)
   {
     archive(choices_);
     for_each_part(parts_, [&](auto& part, std::size_t number) {

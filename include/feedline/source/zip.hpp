@@ -35,7 +35,7 @@ class indexed_zip {
   }
 
   bool will_need(std::uint64_t position) const noexcept
-    requires are_announced<Parts>
+    requires(are_announced<Parts>)
   {
     bool may_be_of_use = false;
     for_each_part(parts_,
@@ -117,13 +117,13 @@ class zip_source : public source_of_parts<Parts> {
   }
 
   bool ready() const
-    requires facts::say_when_ready
+    requires(facts::say_when_ready)
   {
     return this->are_ready(0, number_of(parts_));
   }
 
   void state(auto& archive)
-    requires facts::can_resume
+    requires(facts::can_resume)
   {
     for_each_part(parts_, [&](auto& part, std::size_t) { part.state(archive, epoch_); });
   }
@@ -149,7 +149,7 @@ class zip_source : public source_of_parts<Parts> {
 
   /// Access to the samples by position.
   auto indexed(const std::stop_token& stop = {}) const
-    requires facts::are_indexed
+    requires(facts::are_indexed)
   {
     auto parts =
         made_of_parts(parts_, [&](const auto& part) { return detail::indexed(part.described(), stop); });
@@ -184,9 +184,9 @@ auto zip(Sources... sources) {
         "which may be map or tap with workers: put other stages after zip()");
     return detail::refused_pipeline();
   } else {
-    return []<class... Source>(Source... parts) {
-      return detail::with_workers_of_parts<true>(
-          detail::zip_source(std::tuple<detail::sub_source<Source>...>(parts...)), parts...);
+    return [](auto... parts) {
+      using all_parts = std::tuple<detail::sub_source<decltype(parts)>...>;
+      return detail::with_workers_of_parts<true>(detail::zip_source(all_parts(parts...)), parts...);
     }(detail::source_of(std::move(sources))...);
   }
 }

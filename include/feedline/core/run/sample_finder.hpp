@@ -70,9 +70,13 @@ class sample_finder final : public item_finder<source_item_t<Source>> {
   }
 
   std::optional<sample<item>> next(if_failed failed) override {
-    if constexpr (dealt_source<Source>) return next_by_place(failed);
-    else if constexpr (can_seek<Source>) return next_nearby(failed);
-    else return next_in_order(failed);
+    if constexpr (dealt_source<Source>) {
+      return next_by_place(failed);
+    } else {
+      if constexpr (can_seek<Source>)
+        if (seeks(source_)) return next_nearby(failed);
+      return next_in_order(failed);
+    }
   }
 
  private:

@@ -117,6 +117,12 @@ class mapped_source {
     seek_sample(source_, index, repetition);
   }
 
+  bool seeks() const
+    requires can_seek<Source>
+  {
+    return detail::seeks(source_);
+  }
+
   std::uint64_t extent() const { return extent_of(source_); }
 
   std::string parameters() const {

@@ -316,8 +316,9 @@ struct facts_of_parts<std::tuple<First, Rest...>> {
 
   static constexpr bool yield_file_names =
       some([]<class S>(std::type_identity<S>) { return yields_file_names<S>; });
-  static constexpr bool split_files =
-      some([]<class S>(std::type_identity<S>) { return splits_files_by_rank<S>; });
+  static constexpr bool split_files = some([]<class S>(std::type_identity<S>) {
+    return splits_files_by_rank<S> || requires { typename S::feedline_any_source; };
+  });
   static constexpr bool are_live = some([]<class S>(std::type_identity<S>) { return live_source<S>; });
   static constexpr bool have_repetition =
       some([]<class S>(std::type_identity<S>) { return has_repetition<S>; });
@@ -404,6 +405,15 @@ class source_of_parts {
     for_each_part(parts_, [&](const auto& part, std::size_t) {
       all->push_back(detail::in_run(part.described(), stop));
     });
+    return all;
+  }
+
+  bool seeks() const
+    requires(facts_of_parts<Parts>::can_seek)
+  {
+    bool all = true;
+    for_each_part(parts_,
+                  [&](const auto& part, std::size_t) { all = all && detail::seeks(part.described()); });
     return all;
   }
 
