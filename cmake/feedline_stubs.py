@@ -56,6 +56,8 @@ def function(name, doc, module, indent, decorator=""):
 def with_optional(signature):
     """Says of parameters that are None by default that they may be. Raises SyntaxError if it isn't a signature of Python."""
     parsed = ast.parse(f"def {signature}: ...").body[0].args
+    if not signature.isascii():  # columns count bytes
+        return signature
     parameters = parsed.posonlyargs + parsed.args
     defaults = [*zip(parameters[len(parameters) - len(parsed.defaults):], parsed.defaults), *zip(parsed.kwonlyargs, parsed.kw_defaults)]
     for parameter, default in reversed(defaults):
@@ -106,7 +108,7 @@ def stubs(module):
         if re.search(rf"\b{package}\.\w", written):
             imports += f"import {package}\n"
     root, _, part = name.rpartition(".")
-    others = {} if not root else {m[0]: m for m in re.finditer(rf"\b{root}\.(\w+)\.(\w+)", written) if m[1] != part}
+    others = {} if not root else {m[0]: m for m in re.finditer(rf"\b{re.escape(root)}\.(\w+)\.(\w+)", written) if m[1] != part}
     for whole, other in others.items():  # classes of other parts
         written = re.sub(rf"\b{re.escape(whole)}\b", other[2], written)
         imports += f"from .{other[1]} import {other[2]}\n"

@@ -127,16 +127,19 @@ bool is_pipe(const std::string& name) {
 
 } // namespace
 
-py::dict dict_of(const arrow_record_row& row) {
+py::dict dict_of(const arrow_record_row& row, std::string_view without) {
   py::dict all;
   for (const auto& [name, value] : *row) {
-    py::object made = object_of(value);
-    // A function after others no longer knows the file.
-    if (value.type() == fl::arrow_type::structure) {
+    py::object made = name == without ? py::none() : object_of(value);
+    // A function after others no longer knows the folder.
+    if (name != without && value.type() == fl::arrow_type::structure) {
       py::dict parts = made;
       if (parts.size() == 2 && parts.contains("bytes") && parts.contains("path") &&
-          parts["bytes"].is_none() && py::isinstance<py::str>(parts["path"]))
-        parts["path"] = fl::python::text_of(path_in_row(parts["path"].cast<std::string>(), row.file()));
+          parts["bytes"].is_none() && py::isinstance<py::str>(parts["path"])) {
+        const std::string path = path_in_row(parts["path"].cast<std::string>(), row.file());
+        std::error_code error;
+        if (std::filesystem::is_regular_file(path, error)) parts["path"] = fl::python::text_of(path);
+      }
     }
     all[fl::python::text_of(name)] = std::move(made);
   }
@@ -144,9 +147,10 @@ py::dict dict_of(const arrow_record_row& row) {
 }
 
 composed arrow_rows(const fl::file_patterns& files, const std::vector<std::string>& columns, bool shuffle,
-                    const fl::callback<std::string>& on_notice) {
-  const auto rows =
-      fl::arrow_rows<fl::arrow_record>(arrow_files_of(files), columns, {.on_notice = on_notice}).source();
+                    const fl::callback<std::string>& on_notice, std::size_t max_row_bytes) {
+  const auto rows = fl::arrow_rows<fl::arrow_record>(arrow_files_of(files), columns,
+                                                     {.max_row_bytes = max_row_bytes, .on_notice = on_notice})
+                        .source();
   const bool is_counted = std::ranges::none_of(rows.files().names(), is_pipe);
   return in_order<arrow_record_row>(
       rows, shuffle, [](arrow_record_row& row) -> py::object { return dict_of(row); },
@@ -154,7 +158,9 @@ composed arrow_rows(const fl::file_patterns& files, const std::vector<std::strin
 }
 
 void add_arrow(py::module_& m) {
-  m.def("rows", [](const fl::file_patterns& files, const std::vector<std::string>& columns, bool shuffle) {
-    return arrow_rows(files, columns, shuffle, {});
+  m.def("rows", [](const fl::file_patterns& files, const std::vector<std::string>& columns, bool shuffle,
+                   std::int64_t max_row_bytes) {
+    return arrow_rows(files, columns, shuffle, {},
+                      checked("max_row_bytes", max_row_bytes, std::int64_t{1} << 40));
   });
 }

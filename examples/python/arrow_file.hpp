@@ -66,11 +66,8 @@ class file_in_row {
     } else {
       if (!path) throw std::runtime_error("the row has neither the file's bytes nor its path");
       const std::string name = path_in_row(*path, arrow_file);
-      std::error_code error; // a pipe could be waited for, and a device read, for ever
-      if (path->empty() || path->find('\0') != path->npos || !std::filesystem::is_regular_file(name, error))
-        throw std::runtime_error("the row names `" + std::string(*path) + "`, but `" + name +
-                                 "` isn't a file");
-      read_ = feedline::read_file(name);
+      if (path->empty()) throw std::runtime_error("the row's path is empty");
+      read_ = read_named_file(name);
       view_ = read_;
     }
   }
@@ -110,9 +107,10 @@ inline feedline::file_patterns arrow_files_of(const feedline::file_patterns& nam
   return feedline::file_patterns(all);
 }
 
-/// A row as Python has it.
-pybind11::dict dict_of(const arrow_record_row& row);
+/// A row as Python has it, without the column `without`.
+pybind11::dict dict_of(const arrow_record_row& row, std::string_view without = {});
 
 /// A source of rows.
 composed arrow_rows(const feedline::file_patterns& files, const std::vector<std::string>& columns,
-                    bool shuffle, const feedline::callback<std::string>& on_notice);
+                    bool shuffle, const feedline::callback<std::string>& on_notice,
+                    std::size_t max_row_bytes = feedline::arrow_options().max_row_bytes);

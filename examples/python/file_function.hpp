@@ -81,7 +81,7 @@ class file_function final : public native_function {
   static feedline::python::object with_made(Sample&& sample, std::string&& member, tensor&& made) {
     using all = sample_with<Sample>;
     return {all{std::move(sample), std::move(member), std::move(made)}, +[](all& s) -> pybind11::object {
-              pybind11::dict members = dict_of(s.sample);
+              pybind11::dict members = dict_of(s.sample, s.member);
               members[s.member.c_str()] = array_of(s.made);
               return members;
             }};
@@ -94,7 +94,8 @@ class file_function final : public native_function {
     const py::object o = item.get();
     const auto made_of = [&](py::object file) {
       tensor made;
-      if (py::isinstance<py::dict>(file)) { // of a row
+      const bool is_of_row = py::isinstance<py::dict>(file);
+      if (is_of_row) {
         const py::dict parts = file;
         file = parts.attr("get")("bytes");
         if (file.is_none()) file = parts.attr("get")("path");
@@ -108,7 +109,7 @@ class file_function final : public native_function {
       } else {
         const auto path = py::module_::import("os").attr("fsencode")(file).cast<std::string>();
         const py::gil_scoped_release unlocked;
-        made = make_(feedline::read_file(path), context);
+        made = make_(is_of_row ? read_named_file(path) : feedline::read_file(path), context);
       }
       return array_of(made);
     };

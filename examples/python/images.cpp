@@ -206,12 +206,8 @@ class class_folders {
     std::int64_t label = 0;
     for (const fs::path& each : classes) {
       std::vector<std::string> paths;
-      auto entry = fs::recursive_directory_iterator(each, fs::directory_options::follow_directory_symlink);
-      for (; entry != fs::recursive_directory_iterator(); ++entry) {
-        if (entry->is_symlink() && leads_above(*entry)) entry.disable_recursion_pending();
-        if (is_image(entry->path().extension().string()) && entry->is_regular_file())
-          paths.push_back(entry->path().string());
-      }
+      std::vector<fs::path> above{fs::canonical(folder)};
+      find_images(each, above, paths);
       std::ranges::sort(paths);
       for (std::string& path : paths) files_->push_back({std::move(path), label});
       ++label;
@@ -236,11 +232,19 @@ class class_folders {
   std::optional<std::size_t> max_item_bytes() const { return sizeof(labelled_file) + longest_ + 1; }
 
  private:
-  /// Whether a link leads to a folder in which it is itself.
-  static bool leads_above(const std::filesystem::path& link) {
-    const auto target = std::filesystem::weakly_canonical(link),
-               folder = std::filesystem::canonical(link.parent_path());
-    return std::mismatch(target.begin(), target.end(), folder.begin(), folder.end()).first == target.end();
+  /// Also in folders to which links lead, but not again in one of those above.
+  static void find_images(const std::filesystem::path& folder, std::vector<std::filesystem::path>& above,
+                          std::vector<std::string>& found) {
+    const auto real = std::filesystem::canonical(folder);
+    if (std::ranges::find(above, real) != above.end()) return;
+    above.push_back(real);
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      std::error_code error; // a link may lead nowhere
+      if (entry.is_directory(error)) find_images(entry.path(), above, found);
+      else if (is_image(entry.path().extension().string()) && entry.is_regular_file(error))
+        found.push_back(entry.path().string());
+    }
+    above.pop_back();
   }
 
   static bool is_image(std::string extension) {
@@ -381,9 +385,13 @@ composed samples_of(const fl::file_patterns& shards, fl::shuffle_options& buffer
   std::error_code error;
   const bool is_folder = std::filesystem::is_directory(first, error);
 #ifdef WITH_ARROW
-  if (first.ends_with(".arrow") || first.ends_with(".arrows") ||
-      (is_folder && !arrow_files_in(first).empty()))
-    return arrow_rows(shards, {}, shuffle, on_notice);
+  const auto has_rows = [](const std::string& name) {
+    return name.ends_with(".arrow") || name.ends_with(".arrows") || !arrow_files_in(name).empty();
+  };
+  const auto with_rows = std::ranges::count_if(shards.names(), has_rows);
+  require(with_rows == 0 || with_rows == std::ssize(shards.names()),
+          "shards: name either Arrow files or others");
+  if (with_rows > 0) return arrow_rows(shards, {}, shuffle, on_notice);
 #endif
   if (is_folder) {
     require(shards.names().size() == 1, "shards: name one folder of classes, or files");

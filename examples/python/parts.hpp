@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <feedline/core/contract.hpp>
 #include <feedline/core/workers.hpp>
@@ -40,8 +41,16 @@ class native_function {
   virtual std::shared_ptr<native_function> of_member(const std::string&) const { return nullptr; }
 };
 
-/// A sample by WebDataset's rules: its key as `__key__`, and its members by the rest of their names.
-pybind11::dict dict_of(const feedline::tar_sample& sample);
+/// The contents of a file that data names. Throws std::runtime_error unless it is a regular file: a pipe could be waited for, and a device
+/// read, for ever.
+std::vector<std::byte> read_named_file(const std::string& name);
+
+/// The contents of a file that data names. Throws std::runtime_error unless it is a regular file: a pipe could be waited for, and a device
+/// read, for ever.
+std::vector<std::byte> read_named_file(const std::string& name);
+
+/// A sample by WebDataset's rules: its key as `__key__`, and its members by the rest of their names. `without`: a member to leave out. `without`: a member to leave out.
+pybind11::dict dict_of(const feedline::tar_sample& sample, std::string_view without = {});
 
 inline void require(bool met, const std::string& sentence) {
   if (!met) throw std::invalid_argument(sentence); // Python's ValueError

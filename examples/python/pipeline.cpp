@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -13,6 +14,8 @@
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -418,9 +421,9 @@ composed iterate(const py::object& make, bool has_state, std::optional<std::uint
 std::vector<part> parts_of(const char* kind, const std::vector<composed>& pipelines) {
   std::vector<part> all;
   for (const composed& p : pipelines) {
-    require(p.part.has_value(), std::string(kind) +
-                                    "() takes sources, each followed by map() at most, and not by another " +
-                                    kind + "(): let other stages follow " + kind + "()");
+    require(p.part.has_value(),
+            std::string(kind) +
+                "() takes sources, each followed by map() at most, and not a concat(), zip() or mix()");
     all.push_back(*p.part);
   }
   return all;
@@ -477,15 +480,12 @@ py::object tuple_of(std::vector<object>& items) {
 }
 
 composed zip(const std::vector<composed>& pipelines) {
-  // Not an any_source: what a buffer held is found in one pass over the parts, which can't be sought together.
-  const auto zipped = fl::zip(parts_of("zip", pipelines)).source();
-  const auto as_object = [to = fl::python::to_object<std::vector<object>>(&tuple_of)](
-                             std::vector<object>&& items) { return to(std::move(items)); };
-  composed all(composed::pipeline(fl::from(counted(zipped, size_of(pipelines, least))) |
-                                  fl::map(as_object, fl::name{"tuple"})));
+  const fl::python::to_object<std::vector<object>> to_tuple(&tuple_of);
+  composed all =
+      only_in_order(part(fl::zip(parts_of("zip", pipelines)), to_tuple), size_of(pipelines, least));
+  all.part.reset();
   if (const auto positions = positions_of(pipelines))
     all.by_position = fl::python::objects_of(fl::zip(*positions), &tuple_of);
-  all.size = size_of(pipelines, least);
   return with_functions_of(std::move(all), pipelines);
 }
 
@@ -689,6 +689,8 @@ struct document_tokens : function {
     if (!py::isinstance<py::dict>(document) || !py::dict(document).contains(field.c_str()))
       throw py::key_error("the line isn't an object of JSON with a field `" + field + "`");
     py::object value = document[field.c_str()];
+    if (!has_function && py::isinstance<py::str>(value))
+      throw py::type_error("the field `" + field + "` is a text: give a function as tokenize");
     return tokens_in(has_function ? function::operator()(std::move(value), c) : value);
   }
 
@@ -761,7 +763,7 @@ composed::composed(const file_source& source, std::function<std::uint64_t()> cou
 composed globally_shuffled(const composed& p) {
   const auto shuffled = fl::from(p.by_position.value()) | fl::global_shuffle();
   composed all = p.then(composed::pipeline(shuffled));
-  all.part = part(shuffled);
+  if (p.part) all.part = part(shuffled);
   all.size = p.size;
   return all;
 }
@@ -785,12 +787,20 @@ struct pybind11::detail::handle_type_name<generator> {
   static constexpr auto name = const_name("numpy.random.Generator");
 };
 
-py::dict dict_of(const fl::tar_sample& sample) {
+std::vector<std::byte> read_named_file(const std::string& name) {
+  std::error_code error;
+  if (name.find('\0') != name.npos || !std::filesystem::is_regular_file(name, error))
+    throw std::runtime_error("`" + name + "` isn't a file");
+  return fl::read_file(name);
+}
+
+py::dict dict_of(const fl::tar_sample& sample, std::string_view without) {
   py::dict all;
   all["__key__"] = fl::python::text_of(sample.key());
   for (const fl::tar_field& f : sample)
     all[fl::python::text_of(f.name)] =
-        py::bytes(reinterpret_cast<const char*>(f.bytes.data()), f.bytes.size());
+        f.name == without ? py::object(py::none())
+                          : py::bytes(reinterpret_cast<const char*>(f.bytes.data()), f.bytes.size());
   return all;
 }
 

@@ -104,6 +104,7 @@ pipeline_of(const fl::file_patterns& files, std::int64_t length, std::optional<s
   require(documents == 0 || documents == std::ssize(files.names()),
           "files are either documents, *.jsonl, or tokens");
   const std::size_t token_bytes = bytes_of(dtype);
+  require(tokenize.is_none() || PyCallable_Check(tokenize.ptr()) != 0, "tokenize must be a function or None");
   if (documents > 0) {
     require(dtype == "uint16", "dtype is for files of tokens, not for documents");
     const composed windows =

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Trains a classifier of sounds on clips in Arrow files, such as a data set that Hugging Face's save_to_disk() has written.
 
-    audio.py FOLDER_OR_FILES...                    # trains, saves and evaluates after each epoch; a second call continues
+    audio.py FOLDER_OR_FILES... --test FILES...    # saves its state every ten batches; a second call continues
 
 The model is a softmax regression in NumPy, so that nothing else is needed: put your own in its place. With PyTorch the arrays become
 tensors without a copy: torch.from_dlpack(batch["spectrogram"]).
@@ -46,6 +46,7 @@ class Classifier:
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("data", nargs="+", help="Arrow files, patterns of them, or folders")
+    a.add_argument("--test", nargs="+", help="the same of clips to evaluate with at the end; by default those of the training")
     a.add_argument("--audio", default="audio", help="the column of sounds")
     a.add_argument("--label", default="label", help="the column of classes, from 0 on")
     a.add_argument("--classes", type=int, default=10)
@@ -59,7 +60,7 @@ def main():
     form = dict(audio=o.audio, label=o.label, sample_rate=o.sample_rate, clip_seconds=o.seconds, n_mels=64, n_fft=512, hop_length=128,
                 n_workers=o.workers)
     train = feedline.audio.Loader(o.data, seed=7, batch_size=32, epochs=o.epochs, **form)
-    test = feedline.audio.Loader(o.data, batch_size=32, infinite=False, augment=False, shuffle=False, **form)  # use data of its own
+    test = feedline.audio.Loader(o.test or o.data, batch_size=32, infinite=False, augment=False, shuffle=False, **form)
     model = Classifier(64, o.classes)
     if os.path.exists(o.checkpoint):
         with open(o.checkpoint, "rb") as file:

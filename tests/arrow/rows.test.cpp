@@ -475,6 +475,17 @@ TEST_CASE("the values of an arrow_record are looked at with the row, and its lis
   const std::string nulls = column_of<int>(many, fixed_list_data({true}, null_data(50'000'000)));
   CHECK_THAT(failure_of(nulls), Contains("a: row 0, column `x`: the row's texts and lists have more than"));
   CHECK(failure_of(nulls, {.max_row_bytes = std::size_t{1} << 29}).empty());
+  // Many lists that share one list of numbers: every other one is null.
+  arrow_data shared = data_of_validity({true, false, true, false, true});
+  shared.buffers.push_back(raw_bytes(std::vector<std::int32_t>{0, 1000, 0, 1000, 0, 1000}));
+  shared.append(counted(0, 1000));
+  arrow_data outer = data_of_validity({true});
+  outer.buffers.push_back(raw_bytes(std::vector<std::int32_t>{0, 5}));
+  const std::string sharing =
+      column_of<int>(list_part("x", list_part("e", int64_part("n"))), outer.append(shared));
+  CHECK(failure_of(sharing).empty());
+  CHECK_THAT(failure_of(sharing, {.max_row_bytes = 20'000}),
+             Contains("column `x`: the row's texts and lists have more"));
   CHECK(failure_of(column_of<int>(list_part("x", int64_part("e")), list_data<std::int64_t>({{{1, 2}}})),
                    {.max_row_bytes = 1})
             .empty());

@@ -99,6 +99,16 @@ void write_types(const std::string& out) {
       list_data<std::uint8_t>({{{7}}, std::nullopt}));
   add(struct_part("struct", {int64_part("a"), text_part("b")}),
       struct_data({true, false}, {number_data<std::int64_t>({5, 6}), text_data({"x", "y"})}));
+  const auto offsets = [](arrow_data data, const std::vector<std::int32_t>& of, const arrow_data& elements) {
+    data.buffers.push_back(raw_bytes(of));
+    return data.append(elements);
+  };
+  add(list_part("strings", text_part("x")),
+      offsets(data_of_validity({true, false}), {0, 3, 3}, text_data({"ab", "c", std::nullopt})));
+  arrow_part map{"map", type_kind::map};
+  map.children = {struct_part("entries", {text_part("key"), int64_part("value")})};
+  add(map, offsets(data_of_validity({true, false}), {0, 2, 2},
+                   struct_data({true, true}, {text_data({"k", "k"}), number_data<std::int64_t>({1, 2})})));
   add(of_unit("day", type_kind::date, 0), number_data<std::int32_t>({-1, std::nullopt}));
   add(of_unit("stamp", type_kind::timestamp, 1), number_data<std::int64_t>({90'000, std::nullopt}));
   add(of_unit("span", type_kind::duration, 3), number_data<std::int64_t>({12, std::nullopt}));

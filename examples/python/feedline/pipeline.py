@@ -88,10 +88,13 @@ class Pipeline:
         return self._with_source(self._positions("global_shuffle()").global_shuffle())
 
     def sampled(self, sampler: Union[Iterable[int], Callable[[], Iterable[int]]], *, workers: int = 1) -> "Pipeline":
-        """Yields the samples of the source at the positions that a sampler yields, such as one of torch.utils.data: an iterable of
-        numbers from 0 to len() - 1, as iterate() takes it, read by so many threads. It must follow the source, as global_shuffle()."""
+        """Yields the samples of the source at the positions that a sampler, such as one of torch.utils.data, yields: an iterable of
+        positions (negative ones count from the end), as iterate() takes it, read by so many threads. It must follow the source, as global_shuffle()."""
+        source = self._positions("sampled()")
+        if any(isinstance(m, _PartMap) and not m.zipped for m in self._maps):
+            raise ValueError("sampled() can't follow a concat() whose sources have functions: map() the samples after it")
         positions = iterate(sampler)._composed
-        reader = self._positions("sampled()").reader()
+        reader = source.reader()
         return self._with_source(positions.map(reader, False, workers, True, "sampled"), is_source=False)
 
     def __getitem__(self, position: int) -> Any:
@@ -109,7 +112,7 @@ class Pipeline:
     def _positions(self, what: str, error: "type[Exception]" = ValueError) -> Any:
         if self._source is None or len(self._maps) != self._own_maps or not self._source.has_positions():
             raise error(f"{what} must follow a source that can be read by position directly: files, tar, lines, records, arrow, "
-                             "dataset, or concat and zip of such sources")
+                        "dataset, or concat and zip of such sources")
         return self._source
 
     def _mapped(self, m: "Union[_Map, _PartMap]") -> "Pipeline":
@@ -189,8 +192,9 @@ class _Map(NamedTuple):
 
 
 class _PartMap(NamedTuple):
-    """What follows the parts of concat(), mix() or zip(), as one stage behind them, which calls for each sample the functions of its part."""
-    parts: "Sequence[Sequence[_Map]]"
+    """What follows the parts of concat(), mix() or zip(), as one stage downstream of them: for each sample it calls the functions of its
+    part."""
+    parts: "Sequence[Sequence[Any]]"
     zipped: bool
 
     def appended(self, composed: Any) -> Any:
@@ -206,7 +210,7 @@ class _PartMap(NamedTuple):
         return _called(item, self.parts[part])
 
 
-def _called(item: Any, maps: "Sequence[_Map]") -> Any:
+def _called(item: Any, maps: Sequence[Any]) -> Any:
     for m in maps:
         item = m.call(item)
     return item
@@ -276,18 +280,20 @@ def tar(names: Names, *, fields: Optional[Mapping[str, Any]] = None, workers: in
     return _of_source(samples, *decoders, _Map(read, workers, False, True, "fields"))
 
 
-def arrow(names: Names, columns: Union[str, Sequence[str]] = (), *, shuffle: bool = True) -> Pipeline:
+def arrow(names: Names, columns: Union[str, Sequence[str]] = (), *, shuffle: bool = True, max_row_bytes: int = 1 << 28) -> Pipeline:
     """The rows of Arrow files and streams as dicts of numbers, texts, bytes, lists, arrays of numbers and dicts; of dates and times as NumPy
     has them. A folder stands for the files data-*.arrow in it, or else *.arrow, as Hugging Face's save_to_disk() writes them.
 
     columns: only these, in this order; a dot leads into a struct: "image.bytes"
     shuffle: each epoch has an order of files of its own
+    max_row_bytes: a row whose lists take more, once they are copied, fails
 
     The files of images and sounds in them are decoded by .map(feedline.images.decode(…)) and .map(feedline.audio.decode(…)), also those of
-    which a row has only a path, in a struct {bytes, path} or as a text: a relative one begins in the folder of the Arrow file. Such paths
-    aren't limited to a folder, so rows decide which files are read."""
+    which a row has only a path, in a struct {bytes, path}, or as a text if decode is the first function: a relative one begins in the folder
+    of the Arrow file. Such paths aren't limited to a folder, so rows decide which files are read."""
     from . import _part
-    return _of_source(_part("arrow", "feedline::arrow").rows(names, list(_listed(columns)), shuffle))
+    return _of_source(_part("arrow", "FlatBuffers (on Debian libflatbuffers-dev)").rows(
+        names, list(_listed(columns)), shuffle, max_row_bytes))
 
 
 def dataset(data: Any, *, shuffle: bool = False, workers: int = 1) -> Pipeline:
@@ -358,6 +364,8 @@ def _combined(kind: str, pipelines: Sequence[Pipeline], combine: Callable[[List[
             raise TypeError(f"{kind}() takes pipelines, not {pipeline!r}")
         if pipeline._source is None:
             raise ValueError(f"{kind}() takes sources that only map() follows, but number {number} has other stages: let them follow {kind}()")
+        if any(isinstance(m, _PartMap) for m in pipeline._maps):
+            raise ValueError(f"{kind}() takes sources, but number {number} is a concat(), zip() or mix()")
     source = combine([pipeline._source for pipeline in pipelines])
     combined = Pipeline(source, source)
     if not any(pipeline._maps for pipeline in pipelines):

@@ -58,8 +58,8 @@ class arrow_value {
 
 namespace detail {
 
-/// Reads what a value shows, so that what is wrong with it is found with its row. Elements of lists that take less memory in the
-/// file than where they are copied to count towards the limit.
+/// Checks all that a value shows, so that what is wrong with it is an error of its row. Of lists, what their elements take once they
+/// are copied counts towards the limit: lists may share elements, or have elements of no size.
 void look_through(const arrow_value& value, byte_limit& limit, bool is_element = false);
 
 template <>
@@ -91,7 +91,10 @@ FEEDLINE_INLINE void detail::look_through(const arrow_value& value, byte_limit& 
   case arrow_type::map: {
     const arrow_type of = value.field()->children.front().type;
     const std::size_t size = value.size();
-    if (of == arrow_type::integer || of == arrow_type::floating_point) return;
+    if (of == arrow_type::integer || of == arrow_type::floating_point) {
+      if (is_element) limit.take(size, sizeof(std::uint64_t));
+      return;
+    }
     limit.take(size, sizeof(void*));
     for (std::size_t i = 0; i < size; ++i) look_through(value[i], limit, true);
     return;

@@ -139,9 +139,8 @@ class source_model_of final : public source_model<Item> {
 
 /// A source that any_source can stand for.
 template <class Source, bool SplitsFilesByRank>
-concept can_be_any_source =
-    !live_source<Source> && !has_repetition<Source> && !yields_file_names<Source> &&
-    !source_traits_of<Source>().depends_on_file_order && (!SplitsFilesByRank || splits_files_by_rank<Source>);
+concept can_be_any_source = !live_source<Source> && !has_repetition<Source> && !yields_file_names<Source> &&
+                            (!SplitsFilesByRank || splits_files_by_rank<Source>);
 
 template <class T>
 concept is_any_source = requires { typename T::feedline_any_source; };
@@ -158,14 +157,16 @@ concept is_any_source = requires { typename T::feedline_any_source; };
 ///
 /// A run over it yields the same samples, with the same indices and origins, fails with the same messages, and resumes as a run over
 /// the source does. Ranks divide the files of a source that splits them only `SplitsFilesByRank`, and else its samples. It isn't
-/// indexed.
+/// indexed, and without `SplitsFilesByRank` replay() needs the run's options instead of its seed.
 template <class Item, bool SplitsFilesByRank = false>
 class any_source {
  public:
   using feedline_any_source = void;
 
   /// Names are those of the source.
-  static constexpr source_traits traits{.kind = "any_source", .splits_files_by_rank = SplitsFilesByRank};
+  static constexpr source_traits traits{.kind = "any_source",
+                                        .splits_files_by_rank = SplitsFilesByRank,
+                                        .depends_on_file_order = !SplitsFilesByRank}; // it may
 
   /// Of a source, or a pipeline that can be a part of concat(), without workers. `convert` makes an Item of each of its samples, on
   /// the source's thread. For a memory_budget it may have `bytes_given(std::optional<std::size_t> of_sample) const`: the most bytes
