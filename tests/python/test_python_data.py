@@ -447,6 +447,20 @@ def test_the_sources_of_a_concat_mix_or_zip_have_functions_of_their_own(workers,
     assert any("range + tenfold + with_random or range + str" in s["name"] for s in loader.metrics()["stages"])
 
 
+def test_the_functions_of_all_parts_share_their_workers_and_order():
+    together = threading.Barrier(5)
+
+    def meet(n):
+        together.wait(20)
+        return n
+    assert list(feedline.concat(numbers(0, 5).map(meet, workers=2), numbers(5, 7).map(tenfold, workers=3)).finite()) == [0, 1, 2, 3, 4, 50, 60]
+    unordered = feedline.concat(numbers(0, 5).map(tenfold, ordered=False), numbers(5, 7)).infinite()
+    next(unordered)
+    with pytest.raises(RuntimeError, match="unordered"):
+        unordered.state_dict()
+    feedline.concat(numbers(0, 5).map(tenfold), numbers(5, 7)).infinite().state_dict()
+
+
 def test_any_source_can_be_a_part(photos, tmp_path, rows):
     (tmp_path / "lines").write_text("one\ntwo\n")
     (tmp_path / "records").write_bytes(b"abcd")
