@@ -42,3 +42,25 @@ def indices(batches):
 def resident_bytes():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096
+
+
+class Counting:
+    """Counts to a number, with its position as its state."""
+
+    def __init__(self, last):
+        self.last = last
+        self.at = 0
+        self.read = []
+
+    def __iter__(self):
+        while self.at < self.last:
+            self.at += 1
+            self.read.append(self.at)
+            yield self.at
+        self.at = 0
+
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        self.at = state["at"]

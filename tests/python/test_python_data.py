@@ -21,7 +21,7 @@ import feedline
 import feedline.audio
 import feedline.images
 import feedline.text
-from support import check_same, indices, take
+from support import Counting, check_same, indices, take
 
 
 def reference(which, *arguments):
@@ -58,6 +58,13 @@ def sounds(tmp_path_factory):
             file.setparams((1, 2, 8000, len(samples), "NONE", ""))
             file.writeframes(samples.tobytes())
     return [folder / f"{i}.wav" for i in range(6)]
+
+
+@pytest.fixture(scope="module")
+def shard(photos, tmp_path_factory):
+    """The photographs with their numbers as labels."""
+    return write_tar(tmp_path_factory.mktemp("shard") / "a.tar",
+                     [m for i, p in enumerate(photos) for m in ((f"{i}.jpg", p.read_bytes()), (f"{i}.cls", b"%d" % i))])
 
 
 def write_rows(out, rows):
@@ -233,8 +240,7 @@ def image_loader(data, **options):
     return feedline.images.Loader(data, **dict(dict(size=16, batch_size=4, infinite=False, crop="center", shuffle=False), **options))
 
 
-def test_images_of_rows_arrive_as_those_of_shards(photos, tmp_path):
-    shard = write_tar(tmp_path / "a.tar", [m for i, p in enumerate(photos) for m in ((f"{i}.jpg", p.read_bytes()), (f"{i}.cls", b"%d" % i))])
+def test_images_of_rows_arrive_as_those_of_shards(photos, shard, tmp_path):
     folder = tmp_path / "rows"
     folder.mkdir()
     write_rows(folder / "data-0.arrow", [(i, p if i % 2 else None, p) for i, p in enumerate(photos)])
@@ -264,8 +270,7 @@ def classes(photos, tmp_path):
     return root
 
 
-def test_folders_of_classes(classes, photos, tmp_path):
-    shard = write_tar(tmp_path / "a.tar", [m for i, p in enumerate(photos) for m in ((f"{i}.jpg", p.read_bytes()), (f"{i}.cls", b"%d" % i))])
+def test_folders_of_classes(classes, shard):
     batches = list(image_loader(classes))
     assert np.concatenate([b["label"] for b in batches]).tolist() == [0] * 4 + [2] * 2 + [3] * 4
     assert indices(batches) == list(range(10)) and len(image_loader(classes)) == 3
@@ -306,8 +311,7 @@ def test_a_folder_without_images_or_rows(tmp_path, types):
         image_loader([tmp_path, tmp_path])
 
 
-def test_augmentations(photos, tmp_path):
-    shard = write_tar(tmp_path / "a.tar", [m for i, p in enumerate(photos) for m in ((f"{i}.jpg", p.read_bytes()), (f"{i}.cls", b"%d" % i))])
+def test_augmentations(photos, shard):
     images = lambda **options: np.concatenate([b["image"] for b in image_loader(shard, **options)])
     plain = images()
     for options in (dict(color_jitter=(0.4, 0.4, 0.4, 0.1)), dict(rand_augment=(2, 15)), dict(erasing=1.0)):
@@ -337,8 +341,7 @@ def test_augmentations(photos, tmp_path):
         image_loader(shard, infinite=True, erasing=0.5, resume=state.state_dict())
 
 
-def test_mixup_mixes_pairs_of_a_batch(photos, tmp_path):
-    shard = write_tar(tmp_path / "a.tar", [m for i, p in enumerate(photos) for m in ((f"{i}.jpg", p.read_bytes()), (f"{i}.cls", b"%d" % i))])
+def test_mixup_mixes_pairs_of_a_batch(shard):
     plain = list(image_loader(shard, batch_size=5, epochs=2))
     mixed = list(image_loader(shard, batch_size=5, mixup=0.4, seed=2, epochs=2))
     check_same(mixed, list(image_loader(shard, batch_size=5, mixup=0.4, seed=2, n_workers=1, epochs=2)))
@@ -388,6 +391,12 @@ def with_random(n, context):
 
 def tenfold(n):
     return n * 10
+
+
+def combined(kind, *parts):
+    if kind == "mix":
+        return feedline.mix(*((part, number + 1) for number, part in enumerate(parts)))
+    return {"concat": feedline.concat, "zip": feedline.zip}[kind](*parts)
 
 
 def test_concat_mix_and_zip():
@@ -485,33 +494,12 @@ def test_any_source_can_be_a_part(photos, tmp_path, rows):
     assert plain(itertools.chain(*ranks)) == whole
 
 
-class Resumable:
-    """An iterable whose state is its position."""
-
-    def __init__(self, count):
-        self.count, self.at = count, 0
-
-    def __iter__(self):
-        while self.at < self.count:
-            self.at += 1
-            yield self.at
-        self.at = 0
-
-    def state_dict(self):
-        return {"at": self.at}
-
-    def load_state_dict(self, state):
-        self.at = state["at"]
-
-
 @pytest.mark.parametrize("kind", ["concat", "mix", "zip"])
 def test_several_sources_are_resumed(kind, tmp_path):
     shard = write_tar(tmp_path / "a.tar", [(f"{i}.txt", b"%d" % i) for i in range(9)])
-    parts = [feedline.iterate(range(12)).map(tenfold, workers=2), feedline.tar(shard, fields={"txt": str}), feedline.iterate(Resumable(11)),
+    parts = [feedline.iterate(range(12)).map(tenfold, workers=2), feedline.tar(shard, fields={"txt": str}), feedline.iterate(Counting(11)),
              feedline.dataset(range(50, 60), shuffle=True).map(with_random)]
-    combined = {"concat": lambda: feedline.concat(*parts), "zip": lambda: feedline.zip(*parts),
-                "mix": lambda: feedline.mix(*((p, i + 1) for i, p in enumerate(parts)))}[kind]
-    make = lambda workers: combined().shuffle(6).map(str, workers=workers).infinite(seed=5)
+    make = lambda workers: combined(kind, *parts).shuffle(6).map(str, workers=workers).infinite(seed=5)
     expected = take(make(1), 60)
     for at in (0, 1, 7, 8, 20, 33, 45):
         loader = make(3)
@@ -530,15 +518,13 @@ def test_a_resume_reads_the_parts_once_more_and_not_for_each_sample(kind):
             reads[0] += 1
             yield n
     part = feedline.iterate(items)
-    combined = {"concat": lambda: feedline.concat(part, part), "zip": lambda: feedline.zip(part, part),
-                "mix": lambda: feedline.mix((part, 1), (part, 1))}[kind]
-    loader = combined().shuffle(300).infinite(seed=1)
+    loader = combined(kind, part, part).shuffle(300).infinite(seed=1)
     take(loader, 900)
     state = loader.state_dict()
     expected = take(loader, 5)
     loader.close()
     reads[0] = 0
-    resumed = combined().shuffle(300).infinite(seed=1, resume=state)
+    resumed = combined(kind, part, part).shuffle(300).infinite(seed=1, resume=state)
     assert take(resumed, 5) == expected
     resumed.close()
     assert reads[0] < 20_000
@@ -550,8 +536,7 @@ def test_what_the_parts_refer_to_is_collected(kind, runs):
     class Owner:
         def __init__(self):
             part = feedline.iterate(self.items).map(self.double)
-            self.train = {"concat": lambda: feedline.concat(part, part), "zip": lambda: feedline.zip(part, part),
-                          "mix": lambda: feedline.mix((part, 1), (part, 1))}[kind]()
+            self.train = combined(kind, part, part)
             self.loader = self.train.finite()
             if runs:
                 list(self.loader)
@@ -570,8 +555,7 @@ def test_what_the_parts_refer_to_is_collected(kind, runs):
 @pytest.mark.parametrize("kind", ["concat", "zip", "mix"])
 def test_threads_may_run_one_pipeline_at_once(kind):
     part = feedline.iterate(lambda: iter(range(5)))
-    p = {"concat": lambda: feedline.concat(part, part), "zip": lambda: feedline.zip(part, part),
-         "mix": lambda: feedline.mix((part, 1), (part, 1))}[kind]()
+    p = combined(kind, part, part)
 
     def run():
         for _ in range(100):

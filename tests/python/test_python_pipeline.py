@@ -26,6 +26,7 @@ import pytest
 
 import feedline
 from feedline.pipeline import Context, Pipeline
+from support import Counting
 
 PACKAGE = pathlib.Path(feedline.__file__).parent.parent
 
@@ -385,28 +386,6 @@ def test_an_iterable_is_read_again_in_each_epoch():
     assert next(loader) == 1
     with pytest.raises(feedline.PipelineError, match="no more"):
         next(loader)
-
-
-class Counting:
-    """Counts to a number, with its position as its state."""
-
-    def __init__(self, last):
-        self.last = last
-        self.at = 0
-        self.read = []
-
-    def __iter__(self):
-        while self.at < self.last:
-            self.at += 1
-            self.read.append(self.at)
-            yield self.at
-        self.at = 0
-
-    def state_dict(self):
-        return {"at": self.at}
-
-    def load_state_dict(self, state):
-        self.at = state["at"]
 
 
 def test_an_iterable_with_a_state_continues_without_reading_what_came_before():
