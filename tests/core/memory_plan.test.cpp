@@ -157,9 +157,9 @@ TEST_CASE("unknown sizes are reported until the user declares them") {
   };
   CHECK(!of().memory().bytes());
   CHECK(to_string(of().memory()).find('?') != std::string::npos);
-  CHECK(throws_saying<std::invalid_argument>(
-      "it isn't known how much memory an item takes in \"at work in batch\": add max_item_bytes{bytes}",
-      [&] { of().finite({.memory_budget = 1 << 20}); }));
+  CHECK(throws_saying<std::invalid_argument>("it isn't known how much memory an item takes in \"at work in "
+                                             "batch\": set max_item_bytes where it is made",
+                                             [&] { of().finite({.memory_budget = 1 << 20}); }));
   CHECK(of(fl::max_item_bytes{2000}).memory().bytes());
   auto loader = of(fl::max_item_bytes{600}).finite({.memory_budget = 1 << 20});
   CHECK(throws_saying<fl::pipeline_error>("max_item_bytes{600}", [&] {
@@ -312,6 +312,31 @@ TEST_CASE("sources know the bytes of their samples, and so do sources made from 
        (names | fl::map(to_size, fl::workers{2}) | fl::batch(2)).finite({.memory_budget = 1 << 20}))
     found += batch.size();
   CHECK(found == 2);
+}
+
+TEST_CASE("a function object may know the size of what it makes") {
+  struct doubled {
+    std::vector<std::string> operator()(const std::string& text) const { return {text, text}; }
+
+    std::optional<std::size_t> bytes_given(std::optional<std::size_t> one) const {
+      return one ? std::optional(sizeof(std::vector<std::string>) + 2 * *one) : std::nullopt;
+    }
+  };
+
+  const auto of_queue = [&](auto source, auto stage) {
+    const auto plan = (std::move(source) | std::move(stage)).memory();
+    return plan.parts[plan.parts.size() - 2].bytes; // "... -> caller"
+  };
+  const auto known = fl::from(std::vector{std::string(1000, 'x')});
+  const auto unknown = fl::generate([] { return std::optional<std::string>(); });
+  for (const std::size_t workers : {1u, 3u}) {
+    const fl::workers of{workers};
+    CHECK(*of_queue(known, fl::map(doubled(), of)) > 2000);
+    CHECK(*of_queue(known, fl::map(doubled(), of)) < 2500);
+    CHECK(*of_queue(known, fl::map(doubled(), of, fl::max_item_bytes{9000})) > 9000);
+    CHECK(!of_queue(unknown, fl::map(doubled(), of)));
+    CHECK(*of_queue(known, fl::flat_map(doubled(), of)) > 2000);
+  }
 }
 
 TEST_CASE("a source or a flat_map that returns more than it declared fails") {

@@ -160,7 +160,7 @@ class to_object {
   /// Needs no lock.
   object operator()(T&& held) const { return {std::move(held), convert_}; }
 
-  /// The most bytes of an object, if a value takes so many.
+  /// The most bytes of an object whose value takes at most so many; nothing if that is unknown.
   std::optional<std::size_t> bytes_given(std::optional<std::size_t> of_value) const {
     if (of_value) *of_value += sizeof(object) + sizeof(object::value_of<T>);
     return of_value;

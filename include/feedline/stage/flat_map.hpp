@@ -58,8 +58,8 @@ class flat_map_stage : public limited_function_stage<Held> {
   static constexpr stage_traits traits{.kind = "flat_map", .stateless = true, .checkpoints_mid_call = true};
 
   template <class In>
-  known_bytes bytes_given(known_bytes) const {
-    return this->template bytes_of_one<stage_output_t<flat_map_stage, In>>();
+  known_bytes bytes_given(known_bytes in) const {
+    return this->template bytes_of_one<stage_output_t<flat_map_stage, In>>(in);
   }
 
   template <class In>
@@ -133,7 +133,8 @@ class flat_map_stage : public limited_function_stage<Held> {
 /// of a file.
 ///
 /// Takes:   any item; the function is `f(item&)` or `f(item&, context&)` and returns something with begin()
-///          and end(): a container, or a view, which may refer to the item; options as map
+///          and end(): a container, or a view, which may refer to the item; options, and bytes_given() of one
+///          element, as map
 /// Gives:   the elements one by one, possibly none; if a range fails in the middle, the elements before the
 ///          failure are emitted
 /// Order:   kept; with unordered, runs of elements in the order in which they are finished

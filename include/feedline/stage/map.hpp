@@ -44,8 +44,8 @@ class map_stage : public limited_function_stage<Held> {
                                        .checkpoints_mid_call = true};
 
   template <class In>
-  known_bytes bytes_given(known_bytes) const {
-    return this->template bytes_of_one<stage_output_t<map_stage, In>>();
+  known_bytes bytes_given(known_bytes in) const {
+    return this->template bytes_of_one<stage_output_t<map_stage, In>>(in);
   }
 
   template <class In>
@@ -134,6 +134,8 @@ class map_stage : public limited_function_stage<Held> {
 /// Order:   kept, with any number of workers; with unordered, the order in which they are finished
 /// Rows:    several small items may pass at once: if the function is an object with `hold_row()`, what that returns exists while
 ///          the function is called with them, a lock for example
+/// Memory:  for a memory_budget, without max_item_bytes: `bytes_given(std::optional<std::size_t> of_item) const` of an object that is
+///          the function: the most bytes of what it makes with everything it owns, or nothing if unknown
 /// Throws:  what the function throws, as a failure of its sample
 /// Stops:   after the item in hand; a slow function can check `context.stop`
 /// Example: `source | map([](const tar_sample& s) { return decode_jpeg(s["jpg"]); }, workers{8},

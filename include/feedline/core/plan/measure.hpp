@@ -252,10 +252,10 @@ FEEDLINE_INLINE std::size_t fitting_capacity(std::size_t budget, std::size_t cap
     if (!p.bytes)
       throw std::invalid_argument(
           "feedline: can't keep to a memory_budget, as it isn't known " +
-          (p.unknown.empty() ? "how much memory an item takes in \"" + p.name +
-                                   "\": add max_item_bytes{bytes} to the function that makes it, or a member "
-                                   "max_item_bytes() to the source or stage"
-                             : p.unknown));
+          (p.unknown.empty()
+               ? "how much memory an item takes in \"" + p.name +
+                     "\": set max_item_bytes where it is made, beside the function or in the source or stage"
+               : p.unknown));
   std::size_t longest = 1;
   for (const memory_plan::part& p : plan.parts) longest = std::max(longest, p.items);
   while (plan.bytes().value_or(budget + 1) > budget && capacity != 1) {

@@ -342,7 +342,7 @@ inline constexpr bool are_announced<std::tuple<Samples...>> = (announced_samples
 template <class Samples>
 inline constexpr bool are_announced<std::vector<Samples>> = announced_samples<Samples>;
 
-/// Throws std::invalid_argument unless there are as many as an index can tell apart.
+/// Throws std::invalid_argument unless there are from 1 to 255.
 template <class Parts>
 const Parts& checked_parts(const char* kind, const Parts& parts) {
   if (parts.empty() || parts.size() > part_index::most_parts)

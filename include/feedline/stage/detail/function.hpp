@@ -51,6 +51,14 @@ class shared_function {
     return reference{&*f_}; // the run's pipeline keeps it alive
   }
 
+  known_bytes bytes_given(known_bytes in) const
+    requires requires(const F& f) {
+      { f.bytes_given(in) } -> std::same_as<known_bytes>;
+    }
+  {
+    return (*f_).bytes_given(in);
+  }
+
  private:
   shared<F> f_;
 };
@@ -163,10 +171,12 @@ class limited_function_stage : public function_stage<Held> {
   }
 
  protected:
-  /// The bytes of an item of type Out.
+  /// The bytes of an item of type Out, made of one that takes `in`.
   template <class Out>
-  known_bytes bytes_of_one() const {
-    return limit_.bytes > 0 ? known_bytes(limit_.bytes) : bytes_of_type<Out>();
+  known_bytes bytes_of_one(known_bytes in) const {
+    if (limit_.bytes > 0) return limit_.bytes;
+    if constexpr (requires(const Held& f) { f.bytes_given(in); }) return this->f_.bytes_given(in);
+    else return bytes_of_type<Out>();
   }
 
   max_item_bytes limit_{};
