@@ -22,6 +22,7 @@
 #include <feedline/feedline.hpp>
 #include <feedline/python.hpp>
 #include <feedline/python/object.hpp>
+#include <feedline/python/telemetry.hpp>
 #include <pybind11/functional.h>
 
 namespace fl = feedline;
@@ -278,22 +279,23 @@ numbers_pipeline odds(int count) {
 } // namespace
 
 PYBIND11_MODULE(feedline_test_module, m) {
-  fl::python::bind_loader(
-      m, "Numbers",
-      [](int count, std::size_t batch_size, int fails_at, const std::string& message, bool waits) {
-        return fl::from(numbers(count)) | fl::global_shuffle() |
-               fl::map(
-                   [=](int n, fl::context& c) {
-                     if (n == fails_at) throw std::runtime_error(message);
-                     if (waits) the_gate.wait_until_stopped(c.stop);
-                     the_gate.pass();
-                     return n;
-                   },
-                   fl::workers{2}, fl::name{"check"}) |
-               fl::batch(batch_size, {.memory = &the_memory});
-      },
-      py::arg("count"), py::arg("batch_size") = 4, py::arg("fails_at") = -1, py::arg("message") = "unlucky",
-      py::arg("waits") = false, "Numbers in random order.");
+  fl::python::bind_telemetry(
+      m, fl::python::bind_loader(
+             m, "Numbers",
+             [](int count, std::size_t batch_size, int fails_at, const std::string& message, bool waits) {
+               return fl::from(numbers(count)) | fl::global_shuffle() |
+                      fl::map(
+                          [=](int n, fl::context& c) {
+                            if (n == fails_at) throw std::runtime_error(message);
+                            if (waits) the_gate.wait_until_stopped(c.stop);
+                            the_gate.pass();
+                            return n;
+                          },
+                          fl::workers{2}, fl::name{"check"}) |
+                      fl::batch(batch_size, {.memory = &the_memory});
+             },
+             py::arg("count"), py::arg("batch_size") = 4, py::arg("fails_at") = -1,
+             py::arg("message") = "unlucky", py::arg("waits") = false, "Numbers in random order."));
   fl::python::bind_loader(
       m, "Examples",
       [](int count) {

@@ -76,6 +76,13 @@ inline py::object comparable(py::object value) {
   return py::isinstance<py::list>(value) ? py::tuple(value) : value;
 }
 
+/// Is told of each run of a loader. With Python's lock.
+class [[gnu::visibility("hidden")]] run_observer {
+ public:
+  virtual ~run_observer() = default;
+  virtual void started(const run_handle& run) = 0;
+};
+
 /// The part of a bound loader that doesn't depend on its items.
 class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_from_this<python_loader> {
  public:
@@ -290,6 +297,17 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     o.resume.reset();
     const py::gil_scoped_release unlocked; // callbacks in `o` take it when they go
     return memory_of(std::move(o));
+  }
+
+  /// Makes an observer of the current run and of those to come, as long as it exists.
+  template <class Observer, class Options>
+  std::shared_ptr<Observer> observed(const Options& options) {
+    const inside here(*this);
+    auto made = std::make_shared<Observer>(options);
+    if (has_begun_ && !ended_) made->started(*run());
+    std::erase_if(observers_, [](const auto& observer) { return observer.expired(); });
+    observers_.push_back(made);
+    return made;
   }
 
   /// For Python's garbage collector: visits the functions of Python's that the loader refers to.
@@ -545,6 +563,8 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     is_taken_from_ = has_ended_ = ends_after_ready_ = false;
     last_epoch_.reset();
     begun_epoch_ = begins_with;
+    for (const auto& each : std::vector(observers_))
+      if (const auto observer = each.lock()) observer->started(*run());
   }
 
   void start_pass(std::uint32_t pass, const std::optional<checkpoint>& resume) {
@@ -651,7 +671,8 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
   std::optional<std::uint64_t> resumed_seed_;  // of the last state
   std::optional<std::uint32_t> resumed_epoch_; // its first one
   std::stop_source stopping_;                  // of the current run
-  std::uint64_t begins_ = 0;                   // counts begin() and loaded states
+  std::vector<std::weak_ptr<run_observer>> observers_;
+  std::uint64_t begins_ = 0; // counts begin() and loaded states
   bool has_begun_ = false;
   bool is_cleared_ = false;        // by the garbage collector
   bool is_taken_from_ = false;     // the current pass has yielded an item,

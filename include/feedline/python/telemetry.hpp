@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+// bind_telemetry: a live view and reports of a loader in Python. It needs feedline::telemetry beside feedline::python.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl/filesystem.h>
+
+#include <feedline/python/detail/bound_loader.hpp>
+#include <feedline/telemetry/html_report.hpp>
+#include <feedline/telemetry/live_view.hpp>
+#include <feedline/telemetry/recorder.hpp>
+
+namespace feedline::inline FEEDLINE_ABI {
+
+namespace detail {
+
+/// Watches each run of a loader, one after another, until it is closed.
+template <class Watcher, class Options>
+class [[gnu::visibility("hidden")]] run_watcher final : public run_observer {
+ public:
+  explicit run_watcher(const Options& options) : options_(options) {}
+
+  ~run_watcher() override { end(); }
+
+  void started(const run_handle& run) override {
+    if (is_closed_) return;
+    end();
+    watcher_ = std::make_unique<Watcher>(run, options_);
+  }
+
+  void close() {
+    is_closed_ = true;
+    end();
+  }
+
+  /// Null before the first run, and once it is closed.
+  const Watcher* watcher() const noexcept { return watcher_.get(); }
+
+ private:
+  void end() {
+    std::unique_ptr<Watcher> ended = std::move(watcher_);
+    const py::gil_scoped_release unlocked; // it joins a thread
+    ended.reset();
+  }
+
+  Options options_;
+  std::unique_ptr<Watcher> watcher_;
+  bool is_closed_ = false;
+};
+
+using python_live_view = run_watcher<live_view, live_view_options>;
+using python_recorder = run_watcher<recorder, recorder_options>;
+
+/// Of a number of seconds from `least` to a day.
+inline std::chrono::milliseconds interval_of(double seconds, double least) {
+  if (!(seconds >= least && seconds <= 86'400))
+    throw py::value_error("an interval must be from " + std::to_string(least) + " to 86,400 seconds, not " +
+                          std::to_string(seconds));
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+/// The Python class of a watcher, which the library that defines it shares among its modules.
+template <class Watcher>
+py::class_<Watcher, std::shared_ptr<Watcher>> watcher_class(py::module_& m, const char* name,
+                                                            const char* doc) {
+  return py::class_<Watcher, std::shared_ptr<Watcher>>(m, name, py::module_local(), doc)
+      .def("__enter__", [](std::shared_ptr<Watcher> self) { return self; })
+      .def("__exit__", [](Watcher& self, const py::args&) { self.close(); })
+      .def("close", &Watcher::close, "Ends it. Also the end of a `with` block does.");
+}
+
+/// Defines both classes, or shows those that the library has.
+inline void prepare_watchers(py::module_& m) {
+  if (const py::handle known = py::detail::get_type_handle(typeid(python_live_view), false)) {
+    m.attr("LiveView") = known;
+    m.attr("Recorder") = py::detail::get_type_handle(typeid(python_recorder), true);
+    return;
+  }
+  watcher_class<python_live_view>(m, "LiveView", "Shows on the terminal what a loader's run does.");
+  watcher_class<python_recorder>(m, "Recorder", "Records what a loader's run does.")
+      .def(
+          "report",
+          [](const python_recorder& self, const std::filesystem::path& path) {
+            if (!self.watcher())
+              throw std::runtime_error(
+                  "there is nothing to report: no pass has begun, or the recorder was closed");
+            const py::gil_scoped_release unlocked;
+            html_report(*self.watcher(), path.string());
+          },
+          py::arg("path"),
+          "Writes a page of HTML about the current pass, or the last one: what limits it, the work of its "
+          "stages and "
+          "threads over time, how full its queues are, failures and memory.");
+}
+
+} // namespace detail
+
+namespace python {
+
+/// Adds two functions to a class that bind_loader has made in that module:
+///
+/// - `live_view(every=1.0)`: shows on the terminal what each run does, as feedline::live_view;
+/// - `recorder(every=0.1, last=600.0)`: records each run, as feedline::recorder; its `report(path)` writes an html_report.
+///
+/// Both return an object for a `with` block, at whose end they end:
+///
+///     with loader.live_view(), loader.recorder() as record:
+///         for batch in loader: step(batch)
+///         record.report("report.html")
+template <class Class, class... Options>
+void bind_telemetry(pybind11::module_& m, pybind11::class_<Class, Options...> c) {
+  namespace py = pybind11;
+  detail::prepare_watchers(m);
+  c.def(
+      "live_view",
+      [](Class& self, double every) {
+        live_view_options options;
+        options.every = detail::interval_of(every, 0.01);
+        options.every_line = std::max(options.every_line, options.every);
+        return self.template observed<detail::python_live_view>(options);
+      },
+      py::arg("every") = 1.0,
+      "Shows on the terminal below what the program prints what the run does, until the end of a `with` "
+      "block. Where there is "
+      "no terminal it prints a line now and then.");
+  c.def(
+      "recorder",
+      [](Class& self, double every, double last) {
+        const recorder_options options{
+            .every = detail::interval_of(every, 0.001),
+            .last = std::chrono::duration_cast<std::chrono::seconds>(detail::interval_of(last, 1))};
+        return self.template observed<detail::python_recorder>(options);
+      },
+      py::arg("every") = 0.1, py::arg("last") = 600.0,
+      "Records the numbers of the run in intervals of `every` seconds, of which it keeps those of the `last` "
+      "ones: "
+      "report(path) of what it returns writes a page about them.");
+}
+
+} // namespace python
+
+} // namespace feedline::inline FEEDLINE_ABI
