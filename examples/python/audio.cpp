@@ -20,6 +20,7 @@
 #include <feedline/feedline.hpp>
 #include <feedline/python.hpp>
 #include <feedline/python/object.hpp>
+#include <feedline/python/telemetry.hpp>
 
 #include "arrow_file.hpp"
 #include "composed.hpp"
@@ -156,17 +157,19 @@ std::shared_ptr<native_function> decoder(std::int64_t sample_rate, double clip_s
 } // namespace
 
 void add_audio(pybind11::module_& m) {
-  fl::python::bind_loader(
-      m, "Loader", pipeline_of, py::arg("arrow_files"), py::arg("seed") = 0, py::arg("batch_size") = 64,
-      py::arg("shuffle_buffer_size") = 10'000, py::arg_v("shuffle_min_size", py::none(), "8000"),
-      py::arg("sample_rate") = 32'000, py::arg("clip_seconds") = 5.0, py::arg("n_mels") = 128,
-      py::arg("n_fft") = 1024, py::arg("hop_length") = 320, py::arg("n_workers") = 8,
-      py::arg("raw_channel_size") = 256, py::arg("infinite") = true, py::arg("augment") = true,
-      py::arg("num_workers") = py::none(), py::arg("shuffle") = py::none(), py::arg("on_notice") = py::none(),
-      py::arg("audio") = "audio", py::arg("label") = "label",
-      fl::python::checked_on_resume{
-          {"sample_rate", "clip_seconds", "n_mels", "n_fft", "hop_length", "augment"}},
-      R"(Yields batches of clips: dicts of arrays
+  fl::python::bind_telemetry(
+      m,
+      fl::python::bind_loader(
+          m, "Loader", pipeline_of, py::arg("arrow_files"), py::arg("seed") = 0, py::arg("batch_size") = 64,
+          py::arg("shuffle_buffer_size") = 10'000, py::arg_v("shuffle_min_size", py::none(), "8000"),
+          py::arg("sample_rate") = 32'000, py::arg("clip_seconds") = 5.0, py::arg("n_mels") = 128,
+          py::arg("n_fft") = 1024, py::arg("hop_length") = 320, py::arg("n_workers") = 8,
+          py::arg("raw_channel_size") = 256, py::arg("infinite") = true, py::arg("augment") = true,
+          py::arg("num_workers") = py::none(), py::arg("shuffle") = py::none(),
+          py::arg("on_notice") = py::none(), py::arg("audio") = "audio", py::arg("label") = "label",
+          fl::python::checked_on_resume{
+              {"sample_rate", "clip_seconds", "n_mels", "n_fft", "hop_length", "augment"}},
+          R"(Yields batches of clips: dicts of arrays
 
   spectrogram  [batch, n_mels, frames] float32: mel spectrograms in decibels, at most 80 below the loudest value
   label        [batch] int64, -1 where the row has none
@@ -189,7 +192,7 @@ num_workers, shuffle: as PyTorch's DataLoader calls them: num_workers is n_worke
 
 len(loader), list() and tqdm read the metadata of all files, once; rows of a pipe have no length.
 A state is refused by a loader with another sample rate, length, spectrogram or augmentation.
-For evaluation: infinite=False, augment=False, shuffle=False.)");
+For evaluation: infinite=False, augment=False, shuffle=False.)"));
   m.def(
       "decode", &decoder, py::arg("sample_rate") = 32'000, py::arg("clip_seconds") = 5.0,
       py::arg("augment") = false, py::arg("audio") = "audio;wav;flac;ogg;mp3",

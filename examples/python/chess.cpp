@@ -10,6 +10,7 @@
 
 #include <feedline/feedline.hpp>
 #include <feedline/python.hpp>
+#include <feedline/python/telemetry.hpp>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
@@ -76,16 +77,17 @@ void add_chess(py::module_& m) {
       .def("reset_anchor", &live_pool::reset_anchor, unlocked())
       .def("chunks_since_anchor", &live_pool::chunks_since_anchor, unlocked());
 
-  fl::python::bind_loader(
-      m, "Loader",
-      [](const chess::chunk_sources& sources, const loader_options& o) {
-        return chess::batches_from(fl::from(sources) | fl::global_shuffle(), o);
-      },
-      py::arg("sources"), py::arg("options"));
-  fl::python::bind_loader(
-      m, "LiveLoader",
-      [](const live_pool& pool, const loader_options& o) { return chess::live_batches(pool, o); },
-      py::arg("pool"), py::arg("options"));
+  fl::python::bind_telemetry(m, fl::python::bind_loader(
+                                    m, "Loader",
+                                    [](const chess::chunk_sources& sources, const loader_options& o) {
+                                      return chess::batches_from(fl::from(sources) | fl::global_shuffle(), o);
+                                    },
+                                    py::arg("sources"), py::arg("options")));
+  fl::python::bind_telemetry(
+      m, fl::python::bind_loader(
+             m, "LiveLoader",
+             [](const live_pool& pool, const loader_options& o) { return chess::live_batches(pool, o); },
+             py::arg("pool"), py::arg("options")));
   m.attr("no_failure_limit") = fl::no_failure_limit;
   m.attr("most_workers") = std::size_t{fl::workers::limit};
 }

@@ -78,6 +78,7 @@ struct document_options {
   std::int64_t length;
   std::optional<std::int64_t> stride, separator;
   bool shuffle; // documents
+  std::optional<std::int64_t> max_document_bytes;
 };
 
 /// Windows of the tokens of documents, which are lines of JSON.

@@ -28,6 +28,7 @@
 #include <feedline/image.hpp>
 #include <feedline/python.hpp>
 #include <feedline/python/object.hpp>
+#include <feedline/python/telemetry.hpp>
 #ifdef WITH_AUDIO
 #include <feedline/audio.hpp>
 #endif
@@ -264,6 +265,9 @@ struct pipeline_options {
   double mixup; // 0: images aren't mixed
 };
 
+template <class Example>
+void mix(fl::batch_of<Example>&, double, fl::context&) {} // without a weight it isn't mixed
+
 /// Mixes each image of a batch with the one at the same place from its end.
 void mix(fl::batch_of<mixed_example>& batch, [[maybe_unused]] double alpha,
          [[maybe_unused]] fl::context& context) {
@@ -301,8 +305,8 @@ fl::any_pipeline<any_batch> pipeline_of(const composed& samples, const pipeline_
     slot.template get<&Example::label>() = load(o, sample, slot.template get<&Example::image>(), context);
     slot.template get<&Example::index>() = static_cast<std::int64_t>(context.index);
   };
-  const auto finish = [alpha = p.mixup](fl::batch_of<Example> batch, [[maybe_unused]] fl::context& context) {
-    if constexpr (std::is_same_v<Example, mixed_example>) mix(batch, alpha, context);
+  const auto finish = [alpha = p.mixup](fl::batch_of<Example> batch, fl::context& context) {
+    mix(batch, alpha, context);
     return any_batch(std::move(batch));
   };
   return samples.stages.append(fl::shuffle(p.shuffle) |
@@ -481,22 +485,24 @@ constexpr const char* default_image = "jpg;jpeg;png;webp;image";
 } // namespace
 
 void add_images(pybind11::module_& m) {
-  fl::python::bind_loader(
-      m, "Loader", loader, py::arg("shards"), py::arg("seed") = 0, py::arg("batch_size") = 64,
-      py::arg("shuffle_buffer_size") = 10'000, py::arg("shuffle_min_size") = 1, py::arg("n_workers") = 8,
-      py::arg("size") = 224, py::arg("crop") = "random", py::arg("scale") = std::array{0.08, 1.0},
-      py::arg("ratio") = std::array{3.0 / 4, 4.0 / 3}, py::arg("resize") = py::none(),
-      py::arg("flip") = py::none(), py::arg("mean") = py::none(), py::arg("std") = py::none(),
-      py::arg("dtype") = "float32", py::arg("layout") = "NCHW", py::arg("image") = default_image,
-      py::arg("label") = "cls;label", py::arg("drop_last") = false, py::arg("cache_dir") = py::none(),
-      py::arg("cache_bytes") = 100'000'000'000, py::arg("infinite") = true, py::arg("on_notice") = py::none(),
-      py::arg("num_workers") = py::none(), py::arg("shuffle") = py::none(), py::arg("keep_index") = false,
-      py::arg("color_jitter") = py::none(), py::arg("rand_augment") = py::none(), py::arg("erasing") = 0.0,
-      py::arg("mixup") = 0.0,
-      fl::python::checked_on_resume{{"size", "crop", "scale", "ratio", "resize", "flip", "mean", "std",
-                                     "dtype", "layout", "image", "label", "color_jitter", "rand_augment",
-                                     "erasing", "mixup"}},
-      R"(Yields batches of images: dicts of arrays
+  fl::python::bind_telemetry(
+      m, fl::python::bind_loader(
+             m, "Loader", loader, py::arg("shards"), py::arg("seed") = 0, py::arg("batch_size") = 64,
+             py::arg("shuffle_buffer_size") = 10'000, py::arg("shuffle_min_size") = 1,
+             py::arg("n_workers") = 8, py::arg("size") = 224, py::arg("crop") = "random",
+             py::arg("scale") = std::array{0.08, 1.0}, py::arg("ratio") = std::array{3.0 / 4, 4.0 / 3},
+             py::arg("resize") = py::none(), py::arg("flip") = py::none(), py::arg("mean") = py::none(),
+             py::arg("std") = py::none(), py::arg("dtype") = "float32", py::arg("layout") = "NCHW",
+             py::arg("image") = default_image, py::arg("label") = "cls;label", py::arg("drop_last") = false,
+             py::arg("cache_dir") = py::none(), py::arg("cache_bytes") = 100'000'000'000,
+             py::arg("infinite") = true, py::arg("on_notice") = py::none(),
+             py::arg("num_workers") = py::none(), py::arg("shuffle") = py::none(),
+             py::arg("keep_index") = false, py::arg("color_jitter") = py::none(),
+             py::arg("rand_augment") = py::none(), py::arg("erasing") = 0.0, py::arg("mixup") = 0.0,
+             fl::python::checked_on_resume{{"size", "crop", "scale", "ratio", "resize", "flip", "mean", "std",
+                                            "dtype", "layout", "image", "label", "color_jitter",
+                                            "rand_augment", "erasing", "mixup"}},
+             R"(Yields batches of images: dicts of arrays
 
   image  [batch, 3, size, size] (NCHW) or [batch, size, size, 3] (NHWC), float32 or uint8, RGB
   label  [batch] int64, -1 if label is None
@@ -532,7 +538,7 @@ keep_index: len(loader) saves an index of each shard, as SHARD.index, and reads 
 
 len(loader), list() and tqdm count the samples by the headers of all shards, once; those on servers aren't counted. A state is refused by a loader with another size, crop, flip, layout or other
 option that decides what an image is.
-For evaluation: infinite=False, crop="center", shuffle=False.)");
+For evaluation: infinite=False, crop="center", shuffle=False.)"));
   m.def(
       "decode", &decoder, py::arg("size") = 224, py::arg("crop") = "random",
       py::arg("scale") = std::array{0.08, 1.0}, py::arg("ratio") = std::array{3.0 / 4, 4.0 / 3},

@@ -45,11 +45,7 @@ class native_function {
 /// read, for ever.
 std::vector<std::byte> read_named_file(const std::string& name);
 
-/// The contents of a file that data names. Throws std::runtime_error unless it is a regular file: a pipe could be waited for, and a device
-/// read, for ever.
-std::vector<std::byte> read_named_file(const std::string& name);
-
-/// A sample by WebDataset's rules: its key as `__key__`, and its members by the rest of their names. `without`: a member to leave out. `without`: a member to leave out.
+/// A sample by WebDataset's rules: its key as `__key__`, and its members by the rest of their names. `without`: a member to leave out.
 pybind11::dict dict_of(const feedline::tar_sample& sample, std::string_view without = {});
 
 inline void require(bool met, const std::string& sentence) {

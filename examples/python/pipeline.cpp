@@ -3,11 +3,14 @@
 // its functions appends a stage, and the Loader that runs one.
 #include <algorithm>
 #include <array>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <optional>
 #include <ranges>
@@ -16,13 +19,14 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <feedline/feedline.hpp>
 #include <feedline/python.hpp>
 #include <feedline/python/object.hpp>
+#include <feedline/python/telemetry.hpp>
 #include <feedline/source/any_source.hpp>
 
 #include "composed.hpp"
@@ -111,17 +115,35 @@ class call_context {
   std::vector<std::unique_ptr<std::stop_callback<call>>> at_stop_;
 };
 
-/// Throws the Python exception that was raised. Its traceback keeps the lines, but not the local variables: those of up to a
-/// thousand failed calls may be large.
+/// A traceback keeps the lines, but not the local variables: those of up to a thousand failed calls may be large.
+void drop_variables(const py::error_already_set& error) {
+  if (!error.trace()) return;
+  try {
+    py::module_::import("traceback").attr("clear_frames")(error.trace());
+  } catch (const py::error_already_set&) {
+  }
+}
+
+/// Throws the Python exception that was raised.
 [[noreturn]] void throw_raised() {
   py::error_already_set error;
-  if (error.trace()) {
-    try {
-      py::module_::import("traceback").attr("clear_frames")(error.trace());
-    } catch (const py::error_already_set&) {
-    }
-  }
+  drop_variables(error);
   throw error;
+}
+
+/// What a Python function returns for these arguments.
+template <class... Arguments>
+py::object called(PyObject* f, const Arguments&... arguments) {
+  PyObject* const made = PyObject_CallFunctionObjArgs(f, arguments.ptr()..., nullptr);
+  if (!made) throw_raised();
+  return py::reinterpret_steal<py::object>(made);
+}
+
+/// As an item of a pipeline.
+object item_of(py::object made) {
+  if (made.is_none())
+    throw py::type_error("the function returned None: to leave out items, use filter or flat_map");
+  return object(std::move(made));
 }
 
 /// The next item of a Python iterator; nothing at its end.
@@ -131,6 +153,40 @@ std::optional<object> next_of(const py::object& iterator) {
   if (PyErr_Occurred()) throw_raised();
   return std::nullopt;
 }
+
+using maybe_bytes = std::optional<std::int64_t>;
+
+/// The most bytes that an item takes, for a memory_budget; 0: unknown.
+class item_limit {
+ public:
+  item_limit() = default;
+
+  explicit item_limit(const maybe_bytes& bytes, const char* option = "max_item_bytes")
+      : bytes_(bytes ? checked(option, *bytes, std::int64_t{1} << 50) : 0), option_(option) {}
+
+  /// With the value of type T that has them.
+  template <class T>
+  std::optional<std::size_t> with() const {
+    return bytes_ == 0 ? std::nullopt : std::optional(bytes_ + sizeof(T));
+  }
+
+  /// Throws std::length_error if an item takes more.
+  void check(std::size_t taken) const {
+    if (bytes_ != 0 && taken > bytes_)
+      throw std::length_error("the item takes " + std::to_string(taken) + " bytes, more than " + option_ +
+                              ", " + std::to_string(bytes_));
+  }
+
+  /// Needs the lock.
+  void check(const object& item) const {
+    if (bytes_ == 0) return;
+    check(py::module_::import("feedline._collate").attr("bytes_of")(item.get()).cast<std::size_t>());
+  }
+
+ private:
+  std::size_t bytes_ = 0;
+  const char* option_ = "";
+};
 
 /// A Python function. The pipeline, and each loader of it, keep it alive.
 class function {
@@ -162,11 +218,7 @@ class function {
   }
 
   py::object call(py::object item, const std::shared_ptr<call_context>& context) const {
-    PyObject* const made =
-        context ? PyObject_CallFunctionObjArgs(f_, item.ptr(), py::cast(context).ptr(), nullptr)
-                : PyObject_CallFunctionObjArgs(f_, item.ptr(), nullptr);
-    if (!made) throw_raised();
-    return py::reinterpret_steal<py::object>(made);
+    return context ? called(f_, item, py::cast(context)) : called(f_, item);
   }
 
  private:
@@ -174,24 +226,200 @@ class function {
   bool with_context_;
 };
 
-struct mapped : function {
-  using function::function;
+/// The call of a function that ends elsewhere, in an event loop or an executor of Python's, while a worker waits without Python's lock.
+class pending_call {
+ public:
+  /// Its future, or task, is done. Needs the lock, as on_stop().
+  void settle(const py::object& future) {
+    object result;
+    std::exception_ptr error;
+    try {
+      result = item_of(future.attr("result")());
+    } catch (const py::error_already_set& raised) {
+      drop_variables(raised);
+      error = std::current_exception();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    std::optional<object> dropped; // with the lock
+    {
+      const std::lock_guard own(mutex_);
+      dropped.swap(at_stop_);
+      result_ = std::move(result);
+      error_ = std::move(error);
+      is_settled_ = true;
+    }
+    changed_.notify_one();
+  }
+
+  /// Calls a function if the run is stopped before the call is settled, at once if it is already.
+  void on_stop(py::object f) {
+    std::optional<object> call(object(std::move(f)));
+    {
+      const std::lock_guard own(mutex_);
+      if (is_settled_) return;
+      if (!is_stopped_) at_stop_.swap(call);
+    }
+    if (call) call->get()();
+  }
+
+  /// Without the lock.
+  object wait(const std::stop_token& stop) {
+    std::optional<object> call;
+    {
+      std::unique_lock own(mutex_);
+      if (changed_.wait(own, stop, [this] { return is_settled_; })) {
+        if (error_) std::rethrow_exception(error_);
+        return std::move(result_);
+      }
+      is_stopped_ = true;
+      at_stop_.swap(call);
+    }
+    if (call) {
+      const lock held;
+      call->get()();
+    }
+    throw std::runtime_error("the run was stopped");
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  bool is_settled_ = false, is_stopped_ = false;
+  object result_;
+  std::exception_ptr error_;
+  std::optional<object> at_stop_;
+};
+
+/// A Python function that begins a call: `begin(item, context, pending_call)`, without a context None.
+class deferred final : public native_function {
+ public:
+  deferred(py::object begin, bool with_context) : begin_(std::move(begin)), with_context_(with_context) {}
+
+  const char* name() const noexcept override { return "deferred"; }
+
+  object call(object&& item, fl::context& c) const override {
+    struct started {
+      ~started() {
+        if (!context) return;
+        const lock held;
+        context->end();
+        context.reset();
+      }
+
+      std::shared_ptr<call_context> context;
+    } own;
+
+    const auto pending = std::make_shared<pending_call>();
+    const std::vector<std::uint32_t> epochs = item.epochs;
+    {
+      const lock held;
+      const object begun = std::move(item); // dropped with the lock
+      if (with_context_) own.context = std::make_shared<call_context>(c);
+      called(begin_.get().ptr(), begun.get(), py::cast(own.context), py::cast(pending));
+    }
+    object made = pending->wait(c.stop);
+    made.epochs = epochs;
+    return made;
+  }
+
+  // For Python's garbage collector.
+
+  int traverse(visitproc visit, void* arg) const {
+    Py_VISIT(begin_.get().ptr());
+    return 0;
+  }
+
+  void clear() { begin_ = object(); }
+
+ private:
+  object begin_; // any thread may drop it
+  bool with_context_;
+};
+
+/// A function that makes one item of one: of Python's, or of C++.
+class item_function : public function {
+ public:
+  item_function(const py::object& f, bool with_context, item_limit limit)
+      : function(f, with_context), limit_(limit) {
+    if (py::isinstance<native_function>(f)) native_ = f.cast<std::shared_ptr<native_function>>();
+  }
+
+  bool is_native() const noexcept { return native_ != nullptr; }
+
+  const item_limit& limit() const noexcept { return limit_; }
 
   object operator()(object&& item, fl::context& c) const {
+    if (native_) {
+      object made = native_->call(std::move(item), c);
+      if (limit_.with<object>()) {
+        const lock held;
+        limit_.check(made);
+      }
+      return made;
+    }
     const lock held;
-    object made(function::operator()(item.get(), c));
-    if (made.get().is_none())
-      throw py::type_error("the function returned None: to leave out items, use filter or flat_map");
+    object made = item_of(function::operator()(item.get(), c));
+    limit_.check(made);
     made.epochs = std::move(item.epochs);
     return made;
   }
+
+ private:
+  std::shared_ptr<const native_function> native_;
+  item_limit limit_;
 };
 
-/// Calls a function of C++.
-struct native_call {
-  object operator()(object&& item, fl::context& c) const { return f->call(std::move(item), c); }
+/// What map() calls: one function, or the functions of each part of concat(), mix() or zip() for its samples.
+class item_functions {
+ public:
+  enum class kind { one, of_parts, of_tuples };
 
-  std::shared_ptr<const native_function> f;
+  item_functions(std::vector<std::vector<item_function>> of, kind k)
+      : of_(std::move(of)), kind_(k), are_python_(std::ranges::none_of(of_, [](const auto& functions) {
+          return std::ranges::any_of(functions, &item_function::is_native);
+        })) {}
+
+  /// Several small items pass in one turn of the lock, if all functions need it.
+  std::optional<lock> hold_row() const {
+    if (are_python_) return std::optional<lock>(std::in_place);
+    return std::optional<lock>();
+  }
+
+  object operator()(object&& item, fl::context& c) const {
+    if (kind_ == kind::one) return of_[0][0](std::move(item), c);
+    if (kind_ == kind::of_parts) return made(std::move(item), of_.at(c.index >> 56), c);
+    auto* const items = item.value_if<std::vector<object>>();
+    if (!items) throw std::logic_error("an item of zip() isn't one");
+    for (std::size_t i = 0; i < items->size(); ++i) (*items)[i] = made(std::move((*items)[i]), of_.at(i), c);
+    return std::move(item);
+  }
+
+  std::optional<std::size_t> bytes_given(std::optional<std::size_t> in) const {
+    std::optional<std::size_t> all = 0;
+    for (const auto& functions : of_) {
+      const auto each = functions.empty() ? in : functions.back().limit().with<object>();
+      if (!each || !all) return std::nullopt;
+      all = kind_ == kind::of_tuples ? *all + *each : std::max(*all, *each);
+    }
+    return all;
+  }
+
+ private:
+  // Each function gets random numbers of its own.
+  static object made(object item, const std::vector<item_function>& functions, fl::context& c) {
+    for (const item_function& f : functions) {
+      fl::random_generator own(c.random());
+      std::swap(own, c.random);
+      item = f(std::move(item), c);
+      std::swap(own, c.random);
+    }
+    return item;
+  }
+
+  std::vector<std::vector<item_function>> of_;
+  kind kind_;
+  bool are_python_;
 };
 
 struct kept : function {
@@ -208,8 +436,8 @@ struct kept : function {
 /// The items of a Python iterator, one by one, which may use the context of the call that made it.
 class items_of {
  public:
-  items_of(py::object from, std::shared_ptr<call_context> context)
-      : iterator_(std::move(from)), context_(std::move(context)) {}
+  items_of(py::object from, std::shared_ptr<call_context> context, item_limit limit)
+      : iterator_(std::move(from)), context_(std::move(context)), limit_(limit) {}
 
   items_of(items_of&&) = default;
 
@@ -245,23 +473,33 @@ class items_of {
     const lock held;
     auto next = next_of(iterator_.get());
     has_next_ = next.has_value();
-    if (next) next_ = std::move(*next);
+    if (!next) return;
+    limit_.check(*next);
+    next_ = std::move(*next);
   }
 
   object iterator_, next_;
   std::shared_ptr<call_context> context_; // null: the function takes none
+  item_limit limit_;
   bool has_next_ = false;
 };
 
-struct expanded : function {
-  using function::function;
+class expanded : public function {
+ public:
+  expanded(const py::object& f, bool with_context, item_limit limit)
+      : function(f, with_context), limit_(limit) {}
 
   items_of operator()(object& item, fl::context& c) const {
     const lock held;
     auto context = context_of(c);
     py::object made = call(item.get(), context);
-    return {py::iter(made), std::move(context)};
+    return {py::iter(made), std::move(context), limit_};
   }
+
+  std::optional<std::size_t> bytes_given(std::optional<std::size_t>) const { return limit_.with<object>(); }
+
+ private:
+  item_limit limit_;
 };
 
 struct length : function {
@@ -274,8 +512,11 @@ struct length : function {
 };
 
 /// Makes one object of the samples of a batch: `collate(list)`.
-struct collated : function {
-  using function::function;
+class collated : public function {
+ public:
+  /// `adds_up`: a batch takes no more than its items together.
+  collated(const py::object& collate, bool adds_up, item_limit limit)
+      : function(collate, false), adds_up_(adds_up), limit_(limit) {}
 
   object operator()(fl::batch_of<object, fl::as_list_t>&& batch, fl::context& c) const {
     const lock held;
@@ -283,9 +524,19 @@ struct collated : function {
     for (std::size_t i = 0; i < batch.size(); ++i) samples[i] = batch.values()[i].get();
     batch.values().clear();
     object made(function::operator()(std::move(samples), c));
+    limit_.check(made);
     for (const fl::sample_id& id : batch.ids()) made.epochs.push_back(id.epoch);
     return made;
   }
+
+  std::optional<std::size_t> bytes_given(std::optional<std::size_t> of_items) const {
+    const auto said = limit_.with<object>();
+    return said || !adds_up_ ? said : of_items;
+  }
+
+ private:
+  bool adds_up_;
+  item_limit limit_;
 };
 
 /// A source that knows how many samples it has.
@@ -348,8 +599,10 @@ composed range(std::uint64_t size) {
   return by_position(fl::from(std::views::iota(std::uint64_t{0}, size)), &number_of);
 }
 
-composed lines(const fl::file_patterns& files, bool shuffle) {
-  return in_order(fl::indexed_lines(files).source(), shuffle, &path_or_line);
+composed lines(const fl::file_patterns& files, bool shuffle, const maybe_bytes& max_line_bytes) {
+  const std::size_t limit =
+      max_line_bytes ? checked("max_line_bytes", *max_line_bytes, std::int64_t{1} << 50) : 0;
+  return in_order(fl::indexed_lines(files, {.max_line_bytes = limit}).source(), shuffle, &path_or_line);
 }
 
 composed tar(const fl::file_patterns& shards, bool shuffle, bool keep_index) {
@@ -361,7 +614,7 @@ class iterable {
  public:
   static constexpr fl::source_traits traits{.kind = "iterable"};
 
-  explicit iterable(const py::object& make) : make_(make.ptr()) {}
+  iterable(const py::object& make, item_limit limit) : make_(make.ptr()), limit_(limit) {}
 
   void start_epoch(const fl::epoch& e) {
     const lock held;
@@ -370,11 +623,16 @@ class iterable {
 
   std::optional<object> next() {
     const lock held;
-    return next_of(iterator_->get());
+    auto item = next_of(iterator_->get());
+    if (item) limit_.check(*item);
+    return item;
   }
+
+  std::optional<std::size_t> max_item_bytes() const { return limit_.with<object>(); }
 
  protected:
   py::handle make_; // which the pipeline keeps alive
+  item_limit limit_;
   std::shared_ptr<const object> iterator_;
 };
 
@@ -407,11 +665,14 @@ class resumable_iterable : public iterable {
   std::string loaded_;
 };
 
-composed iterate(const py::object& make, bool has_state, std::optional<std::uint64_t> size) {
-  composed all = only_in_order(has_state ? part(resumable_iterable(make)) : part(iterable(make)), [size] {
-    if (!size) throw py::type_error("this loader has no length: its iterable has none");
-    return *size;
-  });
+composed iterate(const py::object& make, bool has_state, std::optional<std::uint64_t> size,
+                 const maybe_bytes& max_item_bytes) {
+  const item_limit limit(max_item_bytes);
+  composed all =
+      only_in_order(has_state ? part(resumable_iterable(make, limit)) : part(iterable(make, limit)), [size] {
+        if (!size) throw py::type_error("this loader has no length: its iterable has none");
+        return *size;
+      });
   all.functions.push_back(make);
   return all;
 }
@@ -512,69 +773,32 @@ composed mix(const std::vector<composed>& pipelines, const std::vector<double>& 
                            pipelines);
 }
 
-/// Calls the functions of each part for its samples.
-class part_functions {
- public:
-  using any_function = std::variant<mapped, native_call>;
-
-  part_functions(std::vector<std::vector<any_function>> of, bool zipped)
-      : of_(std::move(of)), zipped_(zipped) {}
-
-  object operator()(object&& item, fl::context& c) const {
-    auto* const items = item.value_if<std::vector<object>>();
-    if (!zipped_) return made(std::move(item), of_.at(c.index >> 56), c);
-    if (!items) throw std::logic_error("an item of zip() isn't one");
-    for (std::size_t i = 0; i < items->size(); ++i) (*items)[i] = made(std::move((*items)[i]), of_.at(i), c);
-    return std::move(item);
-  }
-
- private:
-  // Each function gets random numbers of its own.
-  static object made(object item, const std::vector<any_function>& functions, fl::context& c) {
-    for (const any_function& f : functions) {
-      fl::random_generator own(c.random());
-      std::swap(own, c.random);
-      item = std::visit([&](const auto& call) { return call(std::move(item), c); }, f);
-      std::swap(own, c.random);
-    }
-    return item;
-  }
-
-  std::vector<std::vector<any_function>> of_;
-  bool zipped_;
-};
-
 // STAGES
 
-std::variant<mapped, native_call> callable(const py::object& f, bool with_context) {
-  if (py::isinstance<native_function>(f)) return native_call{f.cast<std::shared_ptr<native_function>>()};
-  return mapped(f, with_context);
-}
-
 composed map(const composed& p, const py::object& f, bool with_context, std::int64_t workers, bool ordered,
-             const std::string& name) {
-  return std::visit(
-      [&](const auto& call) {
-        return with_workers(p, {f}, workers, ordered, name,
-                            [&](auto... options) { return fl::map(call, options...); });
-      },
-      callable(f, with_context));
+             const std::string& name, const maybe_bytes& max_item_bytes) {
+  const item_functions called({{item_function(f, with_context, item_limit(max_item_bytes))}},
+                              item_functions::kind::one);
+  return with_workers(p, {f}, workers, ordered, name,
+                      [&](auto... options) { return fl::map(called, options...); });
 }
 
-composed map_parts(const composed& p, const std::vector<std::vector<std::pair<py::object, bool>>>& functions,
+composed map_parts(const composed& p,
+                   const std::vector<std::vector<std::tuple<py::object, bool, maybe_bytes>>>& functions,
                    bool zipped, std::int64_t workers, bool ordered, const std::string& name) {
-  std::vector<std::vector<part_functions::any_function>> all;
-  std::vector<py::object> called;
+  std::vector<std::vector<item_function>> all;
+  std::vector<py::object> kept_alive;
   for (const auto& of_part : functions) {
     all.emplace_back();
-    for (const auto& [f, with_context] : of_part) {
-      all.back().push_back(callable(f, with_context));
-      called.push_back(f);
+    for (const auto& [f, with_context, max_item_bytes] : of_part) {
+      all.back().emplace_back(f, with_context, item_limit(max_item_bytes));
+      kept_alive.push_back(f);
     }
   }
-  return with_workers(
-      p, called, workers, ordered, name,
-      [call = part_functions(std::move(all), zipped)](auto... options) { return fl::map(call, options...); });
+  const item_functions called(std::move(all),
+                              zipped ? item_functions::kind::of_tuples : item_functions::kind::of_parts);
+  return with_workers(p, kept_alive, workers, ordered, name,
+                      [&](auto... options) { return fl::map(called, options...); });
 }
 
 composed filter(const composed& p, const py::object& f, bool with_context, std::int64_t workers, bool ordered,
@@ -584,9 +808,10 @@ composed filter(const composed& p, const py::object& f, bool with_context, std::
 }
 
 composed flat_map(const composed& p, const py::object& f, bool with_context, std::int64_t workers,
-                  bool ordered, const std::string& name) {
+                  bool ordered, const std::string& name, const maybe_bytes& max_item_bytes) {
+  const expanded called(f, with_context, item_limit(max_item_bytes));
   return with_workers(p, {f}, workers, ordered, name,
-                      [&](auto... options) { return fl::flat_map(expanded(f, with_context), options...); });
+                      [&](auto... options) { return fl::flat_map(called, options...); });
 }
 
 /// The position that a Python number stands for; a negative one counts from the end. Needs the lock, which it doesn't hold while the
@@ -672,15 +897,25 @@ std::vector<std::int64_t> tokens_in(const py::object& tokens) {
   return {array.data(), array.data() + array.size()};
 }
 
-std::vector<std::int64_t> tokens_of(const object& item) {
-  const lock held;
-  return tokens_in(item.get());
-}
+struct tokens_of {
+  std::vector<std::int64_t> operator()(const object& item) const {
+    const lock held;
+    auto tokens = tokens_in(item.get());
+    limit.check(sizeof(std::int64_t) * tokens.size());
+    return tokens;
+  }
+
+  std::optional<std::size_t> bytes_given(std::optional<std::size_t>) const {
+    return limit.with<std::vector<std::int64_t>>();
+  }
+
+  item_limit limit;
+};
 
 /// The tokens of a line of JSON: `tokenize(document[field])`, or with None the numbers of that field.
 struct document_tokens : function {
-  document_tokens(const py::object& tokenize, std::string name)
-      : function(tokenize, false), has_function(!tokenize.is_none()), field(std::move(name)) {}
+  document_tokens(const py::object& tokenize, std::string name, item_limit most)
+      : function(tokenize, false), has_function(!tokenize.is_none()), field(std::move(name)), limit(most) {}
 
   std::vector<std::int64_t> operator()(const object& line, fl::context& c) const {
     const lock held;
@@ -691,30 +926,35 @@ struct document_tokens : function {
     py::object value = document[field.c_str()];
     if (!has_function && py::isinstance<py::str>(value))
       throw py::type_error("the field `" + field + "` is a text: give a function as tokenize");
-    return tokens_in(has_function ? function::operator()(std::move(value), c) : value);
+    auto tokens = tokens_in(has_function ? function::operator()(std::move(value), c) : value);
+    limit.check(sizeof(std::int64_t) * tokens.size());
+    return tokens;
+  }
+
+  std::optional<std::size_t> bytes_given(std::optional<std::size_t>) const {
+    return limit.with<std::vector<std::int64_t>>();
   }
 
   bool has_function;
   std::string field;
+  item_limit limit;
 };
 
 auto cut_windows(std::int64_t length, std::optional<std::int64_t> stride,
                  std::optional<std::int64_t> separator, bool drop_last) {
   constexpr std::int64_t most = 100'000'000;
-  const auto to_python = [](fl::tensor<std::int64_t> window) {
-    return object(
-        std::move(window), +[](fl::tensor<std::int64_t>& w) { return fl::python::array_of(std::move(w)); });
-  };
+  const fl::python::to_object<fl::tensor<std::int64_t>> to_array(
+      +[](fl::tensor<std::int64_t>& window) { return fl::python::array_of(std::move(window)); });
   return fl::windows(checked("length", length, most),
                      {.stride = checked("stride", stride.value_or(length), most),
                       .separator = separator,
                       .drop_last = drop_last}) |
-         fl::map(to_python, fl::name{"window"});
+         fl::map(to_array, fl::name{"window"});
 }
 
 composed windows(const composed& p, std::int64_t length, std::optional<std::int64_t> stride,
-                 std::optional<std::int64_t> separator, bool drop_last) {
-  return p.then(p.stages.append(fl::map(tokens_of, fl::name{"tokens"}) |
+                 std::optional<std::int64_t> separator, bool drop_last, const maybe_bytes& max_item_bytes) {
+  return p.then(p.stages.append(fl::map(tokens_of{item_limit(max_item_bytes)}, fl::name{"tokens"}) |
                                 cut_windows(length, stride, separator, drop_last)));
 }
 
@@ -724,23 +964,26 @@ composed prefetch(const composed& p, std::int64_t items) {
   return p.then(p.stages.append(fl::prefetch(checked("items", items, 1'000'000))));
 }
 
-auto collating(const py::object& collate) { return fl::map(collated(collate, false), fl::name{"collate"}); }
+auto collating(const py::object& collate, bool adds_up, const maybe_bytes& max_item_bytes) {
+  return fl::map(collated(collate, adds_up, item_limit(max_item_bytes)), fl::name{"collate"});
+}
 
-composed batch(const composed& p, std::int64_t size, bool drop_last, const py::object& collate) {
+composed batch(const composed& p, std::int64_t size, bool drop_last, const py::object& collate, bool adds_up,
+               const maybe_bytes& max_item_bytes) {
   const auto batches =
       fl::batch(checked("batch_size", size, 1'000'000), fl::as_list, {.drop_last = drop_last});
-  return p.then(p.stages.append(batches | collating(collate)), {collate});
+  return p.then(p.stages.append(batches | collating(collate, adds_up, max_item_bytes)), {collate});
 }
 
 composed bucket_batch(const composed& p, const py::object& length_of, std::vector<std::size_t> boundaries,
                       std::size_t batch_size, std::size_t max_tokens, bool drop_last,
-                      const py::object& collate) {
+                      const py::object& collate, bool adds_up, const maybe_bytes& max_item_bytes) {
   const auto batches = fl::bucket_batch({.boundaries = std::move(boundaries),
                                          .batch_size = batch_size,
                                          .max_tokens = max_tokens,
                                          .drop_last = drop_last},
                                         fl::as_list, length(length_of, false));
-  return p.then(p.stages.append(batches | collating(collate)), {length_of, collate});
+  return p.then(p.stages.append(batches | collating(collate, adds_up, max_item_bytes)), {length_of, collate});
 }
 
 /// Calls a function of C++ outside of a run.
@@ -748,7 +991,12 @@ py::object call_once(const native_function& f, py::object item, std::uint64_t se
   const std::stop_token never;
   fl::context context{
       .index = 0, .sub_index = 0, .epoch = 0, .random = fl::random_generator(seed), .stop = never};
-  return f.call(object(std::move(item)), context).get();
+  object given(std::move(item)), made;
+  {
+    const py::gil_scoped_release unlocked;
+    made = f.call(std::move(given), context);
+  }
+  return made.get();
 }
 
 } // namespace
@@ -769,10 +1017,11 @@ composed globally_shuffled(const composed& p) {
 }
 
 composed document_windows(const fl::file_patterns& files, const document_options& o) {
-  const composed documents = lines(files, o.shuffle);
+  const composed documents = lines(files, o.shuffle, o.max_document_bytes);
   const composed in_order = o.shuffle ? globally_shuffled(documents) : documents;
   const auto tokens =
-      fl::map(document_tokens(o.tokenize, o.field), fl::name{"tokenize"}, fl::workers{o.workers});
+      fl::map(document_tokens(o.tokenize, o.field, item_limit(o.max_document_bytes, "max_document_bytes")),
+              fl::name{"tokenize"}, fl::workers{o.workers});
   return in_order.then(in_order.stages.append(tokens | cut_windows(o.length, o.stride, o.separator, true)),
                        {o.tokenize});
 }
@@ -826,6 +1075,12 @@ void add_pipeline(py::module_& m) {
       .def_property_readonly("name", &native_function::name)
       .def("of_member", &native_function::of_member)
       .def("__call__", &call_once, py::arg("item"), py::arg("seed") = 0, "Calls it outside of a pipeline.");
+  py::class_<pending_call, std::shared_ptr<pending_call>>(m, "PendingCall")
+      .def("settle", &pending_call::settle)
+      .def("on_stop", &pending_call::on_stop);
+  py::class_<deferred, native_function, std::shared_ptr<deferred>>(m, "Deferred",
+                                                                   fl::python::collected<deferred>())
+      .def(py::init<py::object, bool>());
   py::class_<composed>(m, "Composed", fl::python::collected<composed>())
       .def("map", &map)
       .def("map_parts", &map_parts)
@@ -851,11 +1106,11 @@ void add_pipeline(py::module_& m) {
   m.def("concat", &concat);
   m.def("mix", &mix);
   m.def("zip", &zip);
-  fl::python::bind_loader(
-      m, "Loader",
-      [](const py::object& p) {
-        const composed& all = p.cast<const composed&>();
-        return fl::python::with_references<object>{all.stages, all.functions};
-      },
-      py::arg("pipeline"), "Runs a pipeline: an iterator over its items.");
+  fl::python::bind_telemetry(m, fl::python::bind_loader(
+                                    m, "Loader",
+                                    [](const py::object& p) {
+                                      const composed& all = p.cast<const composed&>();
+                                      return fl::python::with_references<object>{all.stages, all.functions};
+                                    },
+                                    py::arg("pipeline"), "Runs a pipeline: an iterator over its items."));
 }

@@ -16,6 +16,7 @@
 
 #include <feedline/feedline.hpp>
 #include <feedline/python.hpp>
+#include <feedline/python/telemetry.hpp>
 
 #include <feedline/python/object.hpp>
 
@@ -92,7 +93,7 @@ pipeline_of(const fl::file_patterns& files, std::int64_t length, std::optional<s
             const std::string& dtype, fl::python::option::seed, std::int64_t batch_size, bool shuffle,
             bool drop_last, fl::python::option::infinite, const py::object& tokenize,
             const std::string& field, std::optional<std::int64_t> separator, std::int64_t n_workers,
-            std::optional<std::int64_t> num_workers) {
+            std::optional<std::int64_t> num_workers, std::optional<std::int64_t> max_document_bytes) {
   require(!files.names().empty(), "files is empty: name at least one file or pattern");
   const auto batches = fl::batch(checked("batch_size", batch_size, 1'000'000), {.drop_last = drop_last});
   const std::size_t workers = workers_of(n_workers, num_workers);
@@ -105,25 +106,26 @@ pipeline_of(const fl::file_patterns& files, std::int64_t length, std::optional<s
           "files are either documents, *.jsonl, or tokens");
   const std::size_t token_bytes = bytes_of(dtype);
   require(tokenize.is_none() || PyCallable_Check(tokenize.ptr()) != 0, "tokenize must be a function or None");
+  constexpr std::int64_t most = 100'000'000;
+  const fl::max_item_bytes limit{bytes_of_window(checked("length", length, most))};
   if (documents > 0) {
     require(dtype == "uint16", "dtype is for files of tokens, not for documents");
-    const composed windows =
-        document_windows(files, {tokenize, field, workers, length, stride, separator, shuffle});
+    const composed windows = document_windows(
+        files, {tokenize, field, workers, length, stride, separator, shuffle, max_document_bytes});
     const auto with_index = [](object window, fl::context& context) {
       return example{std::move(*window.value_if<fl::tensor<std::int64_t>>()),
                      static_cast<std::int64_t>(context.index)};
     };
-    return {windows.stages.append(fl::map(with_index) | batches), windows.functions};
+    return {windows.stages.append(fl::map(with_index, limit) | batches), windows.functions};
   }
-  require(tokenize.is_none() && !separator, "tokenize and separator are for documents in files *.jsonl");
-  constexpr std::int64_t most = 100'000'000;
+  require(tokenize.is_none() && !separator && !max_document_bytes,
+          "tokenize, separator and max_document_bytes are for documents in files *.jsonl");
   const token_windows format(checked("length", length, most),
                              checked("stride", stride.value_or(length), most), token_bytes);
   const auto with_index = [](fl::tensor<std::int64_t> tokens, fl::context& context) {
     return example{std::move(tokens), static_cast<std::int64_t>(context.index)};
   };
-  const auto make =
-      fl::map(with_index, fl::max_item_bytes{bytes_of_window(static_cast<std::size_t>(length))});
+  const auto make = fl::map(with_index, limit);
   const auto source = fl::read_files(files, format).source();
   require(std::ranges::none_of(source.files().names(), has_documents), "files: name documents as *.jsonl");
   const auto windows = file_samples(source, !shuffle);
@@ -134,14 +136,16 @@ pipeline_of(const fl::file_patterns& files, std::int64_t length, std::optional<s
 } // namespace
 
 void add_text(pybind11::module_& m) {
-  fl::python::bind_loader(m, "Windows", pipeline_of, py::arg("files"), py::arg("length"),
-                          py::arg("stride") = py::none(), py::arg("dtype") = "uint16", py::arg("seed") = 0,
-                          py::arg("batch_size") = 64, py::arg("shuffle") = true, py::arg("drop_last") = false,
-                          py::arg("infinite") = true, py::arg("tokenize") = py::none(),
-                          py::arg("field") = "text", py::arg("separator") = py::none(),
-                          py::arg("n_workers") = 1, py::arg("num_workers") = py::none(),
-                          fl::python::checked_on_resume{{"length", "stride", "dtype", "field", "separator"}},
-                          R"(Yields batches of windows of tokens: dicts of arrays
+  fl::python::bind_telemetry(
+      m, fl::python::bind_loader(
+             m, "Windows", pipeline_of, py::arg("files"), py::arg("length"), py::arg("stride") = py::none(),
+             py::arg("dtype") = "uint16", py::arg("seed") = 0, py::arg("batch_size") = 64,
+             py::arg("shuffle") = true, py::arg("drop_last") = false, py::arg("infinite") = true,
+             py::arg("tokenize") = py::none(), py::arg("field") = "text", py::arg("separator") = py::none(),
+             py::arg("n_workers") = 1, py::arg("num_workers") = py::none(),
+             py::arg("max_document_bytes") = py::none(),
+             fl::python::checked_on_resume{{"length", "stride", "dtype", "field", "separator"}},
+             R"(Yields batches of windows of tokens: dicts of arrays
 
   tokens  [batch, length] int64
   index   [batch] int64: the number of the window, the same in each epoch; of documents that of the one in which it ends
@@ -162,5 +166,6 @@ infinite: repeat the data for ever; if False, each `for` is one pass with each w
 tokenize: of documents, a function that returns the tokens of a text, such as that of a tokenizer; with None the field has them
 field: the name of the field with the text
 separator: a token to add after each document
-n_workers: threads that tokenize; num_workers is the same, as PyTorch's DataLoader calls them)");
+n_workers: threads that tokenize; num_workers is the same, as PyTorch's DataLoader calls them
+max_document_bytes: of documents, for a memory_budget: the most bytes of a line, and of its tokens, of 8 bytes each; a longer one fails)"));
 }

@@ -668,6 +668,107 @@ def test_numbers_of_functions_are_metrics():
     assert isinstance(loader.waiting_for(), str) and "map" in loader.memory()
 
 
+def arrays(n):
+    return {"index": n, "values": np.full(1000, n)}  # 8 kB
+
+
+@pytest.mark.parametrize("workers", [1, 5])
+def test_a_memory_budget_behind_functions(workers):
+    def run(**options):
+        mapped = numbers_of_bytes().map(arrays, workers=workers, max_item_bytes=9000)
+        return [b["index"].tolist() for b in mapped.filter(lambda item: item["index"] % 3).shuffle(20).batch(8).finite(seed=1, **options)]
+
+    def numbers_of_bytes():
+        return feedline.iterate(range(100), max_item_bytes=100)
+
+    assert run(memory_budget=3_000_000) == run()
+    with pytest.raises(ValueError, match="memory_budget of .* is too small"):
+        run(memory_budget=300_000)
+    parts = numbers_of_bytes().flat_map(lambda n: [arrays(n)] * 2, workers=workers, max_item_bytes=9000).batch(4)
+    assert len(list(parts.finite(memory_budget=3_000_000))) == 50
+    by_length = numbers_of_bytes().map(lambda n: "x" * n, max_item_bytes=200).bucket_batch([50, 100], batch_size=10)
+    assert sum(len(b) for b in by_length.finite(memory_budget=3_000_000)) == 100
+    padded = numbers_of_bytes().batch(4, collate=lambda items: np.full(100, len(items)), max_item_bytes=1000)
+    assert len(list(padded.finite(memory_budget=3_000_000))) == 25
+
+
+@pytest.mark.parametrize("make", [
+    lambda: numbers(),
+    lambda: feedline.dataset([1, 2, 3]),
+    lambda: feedline.iterate([1], max_item_bytes=100).map(str),
+    lambda: feedline.iterate([1], max_item_bytes=100).map(str, max_item_bytes=100).map(len),
+    lambda: feedline.iterate([1], max_item_bytes=100).flat_map(lambda n: [n]),
+    lambda: feedline.iterate([1], max_item_bytes=100).batch(2, collate=list),
+    lambda: feedline.iterate([1], max_item_bytes=100).windows(2),
+    lambda: feedline.concat(feedline.iterate([1], max_item_bytes=100), feedline.iterate([1])),
+    lambda: feedline.zip(feedline.iterate([1], max_item_bytes=100).map(str), feedline.iterate([1], max_item_bytes=100)),
+])
+def test_a_memory_budget_needs_to_know_the_items(make):
+    with pytest.raises(ValueError, match="set max_item_bytes where it is made"):
+        make().finite(memory_budget=10**9).memory()
+
+
+def test_known_sizes_of_all_kinds_keep_to_a_budget(texts, shards):
+    known = feedline.iterate([1, 2, 3], max_item_bytes=100)
+    for make in (
+            lambda: feedline.files(texts / "*.txt").map(len, max_item_bytes=100).batch(3),
+            lambda: feedline.lines(texts / "*.txt", max_line_bytes=50).map(int, workers=3, max_item_bytes=100).batch(3),
+            lambda: feedline.tar(shards / "*.tar").map(len, max_item_bytes=100),
+            lambda: feedline.dataset(range(10), max_item_bytes=100).batch(3),
+            lambda: feedline.dataset(range(10), shuffle=True, max_item_bytes=100),
+            lambda: known.windows(2, max_item_bytes=8),
+            lambda: feedline.concat(known, known.map(doubled, max_item_bytes=100)),
+            lambda: feedline.zip(known, known.map(doubled, max_item_bytes=100)).batch(2),
+            lambda: feedline.mix((known, 1), (known.map(doubled, max_item_bytes=100), 2)),
+            lambda: known.map(wait_a_little, max_item_bytes=100)):
+        assert [listed_item(i) for i in make().finite(memory_budget=100_000_000)] == [listed_item(i) for i in make().finite()]
+
+
+def listed_item(item):
+    return [part.tolist() for part in item] if isinstance(item, tuple) and isinstance(item[0], np.ndarray) else listed(item)
+
+
+@dataclasses.dataclass
+class Pair:
+    left: object
+    right: object
+
+
+@pytest.mark.parametrize("large", [
+    np.zeros(200, np.uint8)[:5], np.zeros(100), b"x" * 200, "x" * 200, {"a": ["x" * 50, "y" * 50]}, (1, ("x" * 200,)), {"x" * 200},
+    Pair(1, "x" * 200), [Pair(None, np.zeros(50))], list(range(300, 330))])
+def test_a_larger_item_fails(large):
+    def make(n):
+        return large if n == 1 else n
+
+    for p in (numbers(3).map(make, max_item_bytes=180), feedline.iterate(range(3)).flat_map(lambda n: [make(n)], max_item_bytes=180),
+              feedline.dataset([0, large, 2], max_item_bytes=180), numbers(3).map(make).batch(1, collate=lambda l: l[0], max_item_bytes=180)):
+        loader = p.finite(on_error="skip")
+        assert list(loader) == [0, 2]
+        assert "more than max_item_bytes, 180" in loader.failures()[0]["message"]
+    assert list(numbers(2).map(make, max_item_bytes=100_000).finite())[1] is large
+    with pytest.raises(feedline.PipelineError, match="max_item_bytes"):
+        list(feedline.iterate([1, large], max_item_bytes=180).finite())
+
+
+def test_an_item_that_holds_itself_has_a_size():
+    def around(n):
+        item = [n]
+        item.append(item)
+        return item
+
+    assert len(list(numbers(2).map(around, max_item_bytes=1000).finite())) == 2
+
+
+@pytest.mark.parametrize("value", [0, -1, 2**60])
+def test_wrong_sizes(value):
+    for make in (lambda: numbers().map(doubled, max_item_bytes=value), lambda: feedline.iterate([], max_item_bytes=value),
+                 lambda: numbers().batch(2, max_item_bytes=value), lambda: numbers().windows(2, max_item_bytes=value),
+                 lambda: feedline.lines(__file__, max_line_bytes=value)):
+        with pytest.raises(ValueError, match="_bytes must be from 1 to"):
+            make()
+
+
 class Item:
     """Can be referred to weakly."""
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Makes one batch of the items of a list."""
+"""Makes one batch of the items of a list, and measures items."""
 import copy
 import dataclasses
 import numbers
 import sys
-from typing import Any, List
+from typing import Any, List, Optional, Set
 
 import numpy
 
@@ -44,6 +44,33 @@ def collate(items: List[Any], _where: str = "") -> Any:
     if torch is not None and isinstance(first, torch.Tensor):
         return _stacked(torch.stack, items, _where)
     return items
+
+
+def bytes_of(item: Any, _seen: Optional[Set[int]] = None) -> int:
+    """The bytes of an item: arrays and tensors have those of their elements, or of those of which they are a part; and dicts, lists,
+    tuples, sets, dataclasses and other objects with attributes those of what they hold, each counted once."""
+    seen = set() if _seen is None else _seen
+    if id(item) in seen:
+        return 0
+    seen.add(id(item))
+    own = sys.getsizeof(item)
+    if isinstance(item, numpy.ndarray):
+        base = item
+        while isinstance(base.base, numpy.ndarray):
+            base = base.base
+        return max(own, base.nbytes)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(item, torch.Tensor):
+        return max(own, item.element_size() * item.nelement())
+    if isinstance(item, dict):
+        return own + sum(bytes_of(part, seen) for pair in item.items() for part in pair)
+    if isinstance(item, (list, tuple, set, frozenset)):
+        return own + sum(bytes_of(part, seen) for part in item)
+    if isinstance(item, type):
+        return own
+    if dataclasses.is_dataclass(item):
+        return own + sum(bytes_of(getattr(item, field.name), seen) for field in dataclasses.fields(item))
+    return own + (bytes_of(vars(item), seen) if hasattr(item, "__dict__") else 0)
 
 
 def _stacked(stack: Any, items: List[Any], where: str) -> Any:

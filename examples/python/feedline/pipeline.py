@@ -13,6 +13,7 @@ release it while they work, so that several workers decode at once. A run yields
 state_dict() continues it behind the last one.
 """
 import builtins
+import collections
 import copy
 import errno
 import functools
@@ -54,7 +55,7 @@ class Pipeline:
 
     def map(self, function: Function, *, workers: Optional[int] = None, ordered: bool = True, name: Optional[str] = None,
             concurrency: Optional[int] = None, timeout: Optional[float] = None,
-            executor: "Optional[concurrent.futures.Executor]" = None) -> "Pipeline":
+            executor: "Optional[concurrent.futures.Executor]" = None, max_item_bytes: Optional[int] = None) -> "Pipeline":
         """Yields what the function returns for each item: function(item), or function(item, context) with a Context.
 
         workers: threads that call it (1). They share the function, so it must not depend on earlier calls
@@ -64,18 +65,21 @@ class Pipeline:
             timeout: the seconds after which a call is cancelled and fails
         executor: calls function(item) by executor.submit(), such as that of a ProcessPoolExecutor, with as many calls at once as it has
             workers
+        max_item_bytes: for a memory_budget, the most bytes of a result with all that it holds; a larger one fails
 
         An exception is a failure of its sample: PipelineError, or what on_error="skip" leaves out. So is None as a result."""
         call, threads, takes_context = _callable(function, workers, concurrency, timeout, executor)
-        return self._mapped(_Map(call, threads, takes_context, ordered, _name(function, name)))
+        return self._mapped(_Map(call, threads, takes_context, ordered, _name(function, name), max_item_bytes))
 
     def filter(self, function: Function, *, workers: int = 1, ordered: bool = True, name: Optional[str] = None) -> "Pipeline":
         """Yields the items for which the function returns something true. Options as map()'s."""
         return Pipeline(self._composed.filter(function, _takes_context(function, "filter"), workers, ordered, _name(function, name)))
 
-    def flat_map(self, function: Function, *, workers: int = 1, ordered: bool = True, name: Optional[str] = None) -> "Pipeline":
+    def flat_map(self, function: Function, *, workers: int = 1, ordered: bool = True, name: Optional[str] = None,
+                 max_item_bytes: Optional[int] = None) -> "Pipeline":
         """Yields each of the items that the function returns for one: a list, say, or a generator. Options as map()'s."""
-        return Pipeline(self._composed.flat_map(function, _takes_context(function, "flat_map"), workers, ordered, _name(function, name)))
+        return Pipeline(self._composed.flat_map(function, _takes_context(function, "flat_map"), workers, ordered, _name(function, name),
+                                                max_item_bytes))
 
     def shuffle(self, buffer_size: int, *, min_size: int = 1) -> "Pipeline":
         """Yields a random one of up to `buffer_size` items that it holds, the first when it has `min_size` of them."""
@@ -95,7 +99,7 @@ class Pipeline:
             raise ValueError("sampled() can't follow a concat() whose sources have functions: map() the samples after it")
         positions = iterate(sampler)._composed
         reader = source.reader()
-        return self._with_source(positions.map(reader, False, workers, True, "sampled"), is_source=False)
+        return self._with_source(positions.map(reader, False, workers, True, "sampled", None), is_source=False)
 
     def __getitem__(self, position: int) -> Any:
         """The sample of the source at a position, negative ones from the end, with the source's fields. Only of a source without stages,
@@ -136,30 +140,37 @@ class Pipeline:
         """Holds so many items ready behind the last stage."""
         return Pipeline(self._composed.prefetch(items))
 
-    def batch(self, batch_size: int, *, drop_last: bool = False, collate: Callable[[List[Any]], Any] = _collate) -> "Pipeline":
+    def batch(self, batch_size: int, *, drop_last: bool = False, collate: Callable[[List[Any]], Any] = _collate,
+              max_item_bytes: Optional[int] = None) -> "Pipeline":
         """Yields what `collate` makes of the list of `batch_size` items: by default arrays, numbers and PyTorch's tensors are stacked,
         texts become lists, and dicts, tuples and dataclasses such of these. The last batch of a finite pass may be smaller, or is left
-        out with drop_last."""
+        out with drop_last.
+
+        max_item_bytes: for a memory_budget, the most bytes of what another `collate` returns; the default takes those of the items"""
         _refuse_async(collate, "batch")
-        return Pipeline(self._composed.batch(batch_size, drop_last, collate))
+        return Pipeline(self._composed.batch(batch_size, drop_last, collate, collate is _collate, max_item_bytes))
 
     def bucket_batch(self, boundaries: Sequence[int], *, length: Callable[[Any], int] = len, batch_size: int = 0, max_tokens: int = 0,
-                     drop_last: bool = False, collate: Callable[[List[Any]], Any] = _collate) -> "Pipeline":
+                     drop_last: bool = False, collate: Callable[[List[Any]], Any] = _collate,
+                     max_item_bytes: Optional[int] = None) -> "Pipeline":
         """Yields batches of items of similar length. An item goes into the first bucket whose boundary is at least its length; a bucket
         becomes a batch when it holds `batch_size` items, or when the next would make the longest length times their number exceed
-        `max_tokens`."""
+        `max_tokens`. Options as batch()'s."""
         _refuse_async(collate, "bucket_batch")
         _refuse_async(length, "bucket_batch")
-        return Pipeline(self._composed.bucket_batch(length, list(boundaries), batch_size, max_tokens, drop_last, collate))
+        return Pipeline(self._composed.bucket_batch(length, list(boundaries), batch_size, max_tokens, drop_last, collate,
+                                                    collate is _collate, max_item_bytes))
 
-    def windows(self, length: int, *, stride: Optional[int] = None, separator: Optional[int] = None, drop_last: bool = True) -> "Pipeline":
+    def windows(self, length: int, *, stride: Optional[int] = None, separator: Optional[int] = None, drop_last: bool = True,
+                max_item_bytes: Optional[int] = None) -> "Pipeline":
         """Joins sequences of tokens to one stream and yields windows of it: int64 arrays [length]. The items are whole numbers, or
         sequences of them. A state has the tokens that don't fill a window yet.
 
         stride: from the beginning of a window to that of the next, by default length
         separator: a token to add after each sequence
-        drop_last: leave out the tokens at the end of a finite pass that don't fill a window; else they are a shorter one"""
-        return Pipeline(self._composed.windows(length, stride, separator, drop_last))
+        drop_last: leave out the tokens at the end of a finite pass that don't fill a window; else they are a shorter one
+        max_item_bytes: for a memory_budget, the most bytes of the tokens of an item, of 8 bytes each; more fail"""
+        return Pipeline(self._composed.windows(length, stride, separator, drop_last, max_item_bytes))
 
     def finite(self, **options: Any) -> Loader:
         """An iterator over one pass with each item once: each `for` begins the next. Options as feedline.pipeline.Loader."""
@@ -183,9 +194,10 @@ class _Map(NamedTuple):
     takes_context: bool
     ordered: bool
     name: str
+    max_item_bytes: Optional[int] = None
 
     def appended(self, composed: Any) -> Any:
-        return composed.map(self.call, self.takes_context, self.workers, self.ordered, self.name)
+        return composed.map(self.call, self.takes_context, self.workers, self.ordered, self.name, self.max_item_bytes)
 
     def called_once(self, item: Any, part: int) -> Any:
         return self.call(item)
@@ -201,8 +213,8 @@ class _PartMap(NamedTuple):
         maps = [m for part in self.parts for m in part]
         names = dict.fromkeys(" + ".join(m.name for m in part) for part in self.parts if part)
         workers = sum(max((m.workers for m in part), default=0) for part in self.parts)
-        return composed.map_parts([[(m.call, m.takes_context) for m in part] for part in self.parts], self.zipped, min(workers, 256),
-                                  all(m.ordered for m in maps), (" and " if self.zipped else " or ").join(names))
+        return composed.map_parts([[(m.call, m.takes_context, m.max_item_bytes) for m in part] for part in self.parts], self.zipped,
+                                  min(workers, 256), all(m.ordered for m in maps), (" and " if self.zipped else " or ").join(names))
 
     def called_once(self, item: Any, part: int) -> Any:
         if self.zipped:
@@ -235,9 +247,11 @@ def files(names: Names, *, recursive: bool = False) -> Pipeline:
     return _of_source(_native.pipeline.files(encoded, [os.path.relpath(pattern, folder) for pattern in patterns]))
 
 
-def lines(names: Names, *, shuffle: bool = True) -> Pipeline:
-    """The lines of text files, as str without their ends. With `shuffle` each epoch has an order of files of its own."""
-    return _of_source(_native.pipeline.lines(names, shuffle))
+def lines(names: Names, *, shuffle: bool = True, max_line_bytes: Optional[int] = None) -> Pipeline:
+    """The lines of text files, as str without their ends. With `shuffle` each epoch has an order of files of its own.
+
+    max_line_bytes: the longest line, for a memory_budget; a longer one fails"""
+    return _of_source(_native.pipeline.lines(names, shuffle, max_line_bytes))
 
 
 def records(names: Names, size: int) -> Pipeline:
@@ -296,16 +310,17 @@ def arrow(names: Names, columns: Union[str, Sequence[str]] = (), *, shuffle: boo
         names, list(_listed(columns)), shuffle, max_row_bytes))
 
 
-def dataset(data: Any, *, shuffle: bool = False, workers: int = 1) -> Pipeline:
+def dataset(data: Any, *, shuffle: bool = False, workers: int = 1, max_item_bytes: Optional[int] = None) -> Pipeline:
     """The elements data[0], data[1], … data[len(data) - 1], such as those of a torch.utils.data.Dataset, read by so many threads; with
-    `shuffle` in a random order, another one in each epoch."""
-    elements = _of_source(_native.pipeline.range(len(data)), _Map(lambda index: data[index], workers, False, True, type(data).__name__))
+    `shuffle` in a random order, another one in each epoch. max_item_bytes as map()'s."""
+    elements = _of_source(_native.pipeline.range(len(data)),
+                          _Map(lambda index: data[index], workers, False, True, type(data).__name__, max_item_bytes))
     return elements.global_shuffle() if shuffle else elements
 
 
-def iterate(data: Union[Iterable[Any], Callable[[], Iterable[Any]]]) -> Pipeline:
+def iterate(data: Union[Iterable[Any], Callable[[], Iterable[Any]]], *, max_item_bytes: Optional[int] = None) -> Pipeline:
     """The items of an iterable, or of what a function returns, such as a generator. Each epoch iterates over it once more; before, its
-    set_epoch(epoch) is called if it has one.
+    set_epoch(epoch) is called if it has one. max_item_bytes as map()'s.
 
     If it has state_dict() and load_state_dict(), they save and restore the position of an iteration, by pickle; each epoch then iterates
     over a copy.copy() of it, so that loaders don't disturb each other. Else a resumed run goes through what came before. With several
@@ -330,7 +345,7 @@ def iterate(data: Union[Iterable[Any], Callable[[], Iterable[Any]]]) -> Pipeline
         size = len(data) if isinstance(data, Sized) else None
     except TypeError:  # of a PyTorch DataLoader without a length
         size = None
-    return _of_source(_native.pipeline.iterate(begin, has_state, size))
+    return _of_source(_native.pipeline.iterate(begin, has_state, size, max_item_bytes))
 
 
 def concat(*pipelines: Pipeline) -> Pipeline:
@@ -495,103 +510,85 @@ def _callable(function: Function, workers: Optional[int], concurrency: Optional[
             raise ValueError("concurrency and timeout are for async functions, not for an executor")
         if workers is None:
             workers = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
-        return _by_executor(function, executor), workers, True
+        return _by_executor(function, executor), workers, False
     if is_async:
         if workers is not None:
             raise ValueError("an async function has no workers: set concurrency")
         if concurrency is not None and not 1 <= concurrency <= 256:
             raise ValueError(f"concurrency must be from 1 to 256, not {concurrency}")
-        return _awaited(function, takes_context, timeout), concurrency or 32, True
+        return _awaited(function, takes_context, timeout), concurrency or 32, False
     if concurrency is not None or timeout is not None:
         raise ValueError("concurrency and timeout are for async functions: for others set workers")
     return function, 1 if workers is None else workers, takes_context
 
 
-def _by_executor(function: Function, executor: "concurrent.futures.Executor") -> Function:
-    def call(item: Any, context: Context) -> Any:
+def _by_executor(function: Function, executor: "concurrent.futures.Executor") -> Any:
+    def begin(item: Any, _: None, call: Any) -> None:
         future = executor.submit(function, item)
-        over = threading.Event()
-        future.add_done_callback(lambda _: over.set())
-        context.on_stop(future.cancel)
-        context.on_stop(over.set)
-        over.wait()
-        if not future.done():
-            raise RuntimeError("the run was stopped")  # and doesn't wait for the call
-        return future.result()
+        call.on_stop(future.cancel)
+        future.add_done_callback(call.settle)
 
-    return call
+    return _native.pipeline.Deferred(begin, False)
 
 
-def _awaited(function: Function, takes_context: bool, timeout: Optional[float]) -> Function:
+def _awaited(function: Function, takes_context: bool, timeout: Optional[float]) -> Any:
     import asyncio  # only here: it takes a third of the package's own time to import
 
-    def call(item: Any, context: Context) -> Any:
+    def begin(item: Any, context: Optional[Context], call: Any) -> None:
         coroutine = function(item, context) if takes_context else function(item)
         if timeout is not None:
             coroutine = asyncio.wait_for(coroutine, timeout)
-        running = _AsyncCall(_EventLoop.running(), coroutine)
-        context.on_stop(running.stop)
-        return running.result()
+        _EventLoop.shared().begin(coroutine, call)
 
-    return call
-
-
-class _AsyncCall:
-    """A coroutine in the event loop, for whose end another thread waits. With less to do for each call than
-    asyncio.run_coroutine_threadsafe()."""
-
-    __slots__ = "_loop", "_coroutine", "_task", "_over"
-
-    def __init__(self, loop: "asyncio.AbstractEventLoop", coroutine: Any) -> None:
-        self._loop = loop
-        self._coroutine = coroutine
-        self._task: "Optional[asyncio.Task[Any]]" = None
-        self._over = threading.Lock()  # released at the end
-        self._over.acquire()
-        loop.call_soon_threadsafe(self._begin)
-
-    def _begin(self) -> None:
-        self._task = self._loop.create_task(self._coroutine)
-        self._task.add_done_callback(self._end)
-
-    def _end(self, _: Any = None) -> None:
-        try:
-            self._over.release()
-        except RuntimeError:  # both by a stop and by the end
-            pass
-
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(lambda: self._task and self._task.cancel())
-        self._end()
-
-    def result(self) -> Any:
-        self._over.acquire()
-        if self._task is None or not self._task.done():
-            raise RuntimeError("the run was stopped")
-        return self._task.result()
+    return _native.pipeline.Deferred(begin, takes_context)
 
 
 class _EventLoop:
     """The event loop of all async functions, in a thread of this process."""
 
     _lock = threading.Lock()
-    _loop: "Optional[asyncio.AbstractEventLoop]" = None
+    _shared: "Optional[_EventLoop]" = None
+
+    def __init__(self) -> None:
+        import asyncio
+        self._loop = asyncio.new_event_loop()
+        self._calls: "collections.deque[Callable[[], Any]]" = collections.deque()
+        self._is_woken = False
+        threading.Thread(target=self._loop.run_forever, name="feedline-async", daemon=True).start()
+
+    def begin(self, coroutine: Any, call: Any) -> None:
+        """Runs a coroutine for a PendingCall."""
+        def run() -> None:
+            task = self._loop.create_task(coroutine)
+            task.add_done_callback(call.settle)
+            call.on_stop(lambda: self._soon(task.cancel))
+
+        self._soon(run)
+
+    def _soon(self, call: Callable[[], Any]) -> None:
+        """Calls it in the loop's thread, which wakes once for what several threads ask for."""
+        self._calls.append(call)
+        if not self._is_woken:
+            self._is_woken = True
+            self._loop.call_soon_threadsafe(self._call_all)
+
+    def _call_all(self) -> None:
+        self._is_woken = False
+        while self._calls:
+            self._calls.popleft()()
 
     @classmethod
-    def running(cls) -> "asyncio.AbstractEventLoop":
-        import asyncio
+    def shared(cls) -> "_EventLoop":
         with cls._lock:
-            if cls._loop is None:
-                loop = asyncio.new_event_loop()
-                threading.Thread(target=loop.run_forever, name="feedline-async", daemon=True).start()
-                cls._loop = loop
-            return cls._loop
+            if cls._shared is None:
+                cls._shared = cls()
+            return cls._shared
 
     @classmethod
     def forget(cls) -> None:
         """In a child of fork(), which has no such thread."""
         cls._lock = threading.Lock()
-        cls._loop = None
+        cls._shared = None
 
 
 os.register_at_fork(after_in_child=_EventLoop.forget)

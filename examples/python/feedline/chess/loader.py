@@ -125,6 +125,14 @@ class DataLoader:
             raise RuntimeError("a run with shuffling_chunk_pool.window has no state to load")
         self._loader.load_state_dict(state)
 
+    def live_view(self, every: float = 1.0) -> Any:
+        """Shows on the terminal what the run does, until the end of a `with` block."""
+        return self._loader.live_view(every)
+
+    def recorder(self, every: float = 0.1, last: float = 600.0) -> Any:
+        """Records the run until the end of a `with` block; report(path) of what it returns writes a page about it."""
+        return self._loader.recorder(every, last)
+
     def metrics(self) -> Dict[str, Any]:
         """What the run did since the start of the pass, and in "recent" since the last call.
 
