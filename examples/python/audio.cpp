@@ -35,7 +35,7 @@ using fl::python::object;
 namespace {
 
 /// What Python receives, as arrays.
-struct example {
+struct labeled_clip {
   fl::tensor<float> spectrogram; // [mels, frames], in decibels
   std::int64_t label;            // -1: the row has none
   std::int64_t index;            // of the sample, the same in each epoch
@@ -77,14 +77,14 @@ class spectrogram_maker {
         clips_(static_cast<std::size_t>(spectrogram.options().sample_rate), augment),
         samples_(clip_length) {}
 
-  void operator()(const object& sample, fl::batch_slot<example>& slot, fl::context& context) {
+  void operator()(const object& sample, fl::batch_slot<labeled_clip>& slot, fl::context& context) {
     const auto* const row = sample.value_if<arrow_record_row>();
     if (!row) throw std::logic_error("a sample isn't a row");
     clips_.make(file_in_row(row->operator*().begin()->second, row->file()).bytes(), samples_, context.random);
-    spectrogram_(samples_, slot.get<&example::spectrogram>());
+    spectrogram_(samples_, slot.get<&labeled_clip::spectrogram>());
     const fl::arrow_value label = std::next(row->operator*().begin())->second;
-    slot.get<&example::label>() = label.as<std::optional<std::int64_t>>().value_or(-1);
-    slot.get<&example::index>() = static_cast<std::int64_t>(context.index);
+    slot.get<&labeled_clip::label>() = label.as<std::optional<std::int64_t>>().value_or(-1);
+    slot.get<&labeled_clip::index>() = static_cast<std::int64_t>(context.index);
   }
 
  private:
@@ -103,7 +103,7 @@ std::size_t checked_length(double clip_seconds, std::size_t rate) {
   return static_cast<std::size_t>(clip_seconds * static_cast<double>(rate));
 }
 
-fl::any_pipeline<fl::batch_of<example>>
+fl::any_pipeline<fl::batch_of<labeled_clip>>
 pipeline_of(const fl::file_patterns& arrow_files, fl::python::option::seed, std::int64_t batch_size,
             std::int64_t shuffle_buffer_size, std::optional<std::int64_t> shuffle_min_size,
             std::int64_t sample_rate, double clip_seconds, std::int64_t n_mels, std::int64_t n_fft,
@@ -130,11 +130,12 @@ pipeline_of(const fl::file_patterns& arrow_files, fl::python::option::seed, std:
       [spectrogram, length, augment] { return spectrogram_maker(spectrogram, length, augment); });
   // Encoded clips are views of the files, so a large shuffle buffer needs little memory. They are decoded after it.
   return arrow_rows(arrow_files, {audio, label}, !keeps_order(shuffle), on_notice.notify)
-      .stages.append(
-          fl::shuffle(shuffle) | fl::prefetch(checked("raw_channel_size", raw_channel_size, 1'000'000)) |
-          fl::batch_into<example>(checked("batch_size", batch_size, 1'000'000), make,
-                                  fl::shapes{{{spectrogram.mels(), frames}}},
-                                  fl::workers{workers_of(n_workers, num_workers)}, fl::name{"spectrogram"}));
+      .stages.append(fl::shuffle(shuffle) |
+                     fl::prefetch(checked("raw_channel_size", raw_channel_size, 1'000'000)) |
+                     fl::batch_into<labeled_clip>(checked("batch_size", batch_size, 1'000'000), make,
+                                                  fl::shapes{{{spectrogram.mels(), frames}}},
+                                                  fl::workers{workers_of(n_workers, num_workers)},
+                                                  fl::name{"spectrogram"}));
 }
 
 /// A function for pipelines of Python's.

@@ -304,6 +304,10 @@ fl::any_pipeline<any_batch> pipeline_of(const composed& samples, const pipeline_
   const auto make = [o](const object& sample, fl::batch_slot<Example>& slot, fl::context& context) {
     slot.template get<&Example::label>() = load(o, sample, slot.template get<&Example::image>(), context);
     slot.template get<&Example::index>() = static_cast<std::int64_t>(context.index);
+    if constexpr (std::is_same_v<Example, mixed_example>) { // until mix() has the whole batch
+      slot.template get<&Example::other_label>() = -1;
+      slot.template get<&Example::weight>() = 1;
+    }
   };
   const auto finish = [alpha = p.mixup](fl::batch_of<Example> batch, fl::context& context) {
     mix(batch, alpha, context);

@@ -31,13 +31,13 @@ using fl::python::object;
 namespace {
 
 /// What Python receives, as arrays.
-struct example {
+struct numbered_window {
   fl::tensor<std::int64_t> tokens; // [length]
   std::int64_t index;              // of the window, the same in each epoch
 };
 
 /// At most: memory for tensors is taken in blocks, which are up to an eighth larger.
-std::size_t bytes_of_window(std::size_t length) { return sizeof(example) + 9 * length + 4096; }
+std::size_t bytes_of_window(std::size_t length) { return sizeof(numbered_window) + 9 * length + 4096; }
 
 /// Files of little-endian numbers without a header, as numpy.ndarray.tofile() writes them. A window begins at each stride-th
 /// token of a file.
@@ -88,7 +88,7 @@ std::size_t bytes_of(const std::string& dtype) {
   throw std::invalid_argument("dtype must be \"uint8\", \"uint16\" or \"uint32\", not \"" + dtype + "\"");
 }
 
-fl::python::with_references<fl::batch_of<example>>
+fl::python::with_references<fl::batch_of<numbered_window>>
 pipeline_of(const fl::file_patterns& files, std::int64_t length, std::optional<std::int64_t> stride,
             const std::string& dtype, fl::python::option::seed, std::int64_t batch_size, bool shuffle,
             bool drop_last, fl::python::option::infinite, const py::object& tokenize,
@@ -113,8 +113,8 @@ pipeline_of(const fl::file_patterns& files, std::int64_t length, std::optional<s
     const composed windows = document_windows(
         files, {tokenize, field, workers, length, stride, separator, shuffle, max_document_bytes});
     const auto with_index = [](object window, fl::context& context) {
-      return example{std::move(*window.value_if<fl::tensor<std::int64_t>>()),
-                     static_cast<std::int64_t>(context.index)};
+      return numbered_window{std::move(*window.value_if<fl::tensor<std::int64_t>>()),
+                             static_cast<std::int64_t>(context.index)};
     };
     return {windows.stages.append(fl::map(with_index, limit) | batches), windows.functions};
   }
@@ -123,7 +123,7 @@ pipeline_of(const fl::file_patterns& files, std::int64_t length, std::optional<s
   const token_windows format(checked("length", length, most),
                              checked("stride", stride.value_or(length), most), token_bytes);
   const auto with_index = [](fl::tensor<std::int64_t> tokens, fl::context& context) {
-    return example{std::move(tokens), static_cast<std::int64_t>(context.index)};
+    return numbered_window{std::move(tokens), static_cast<std::int64_t>(context.index)};
   };
   const auto make = fl::map(with_index, limit);
   const auto source = fl::read_files(files, format).source();

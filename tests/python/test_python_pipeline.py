@@ -927,6 +927,47 @@ def test_pytorchs_loader_takes_one():
     assert [b.shape for b in batches] == [(5, 2), (5, 2)]
 
 
+def batches_and_last(loader):
+    """Each batch, and whether it is the last: as a trainer that takes one ahead."""
+    iterator = iter(loader)
+    ahead = next(iterator, None)
+    while ahead is not None:
+        batch, ahead = ahead, next(iterator, None)
+        yield batch, ahead is None
+
+
+def test_a_trainer_that_takes_one_batch_ahead_and_validates_between():
+    train = numbers(40).shuffle(10).map(doubled, workers=2).batch(4).finite(seed=1)
+    check = numbers(20).map(doubled, workers=2).batch(4).finite()
+    assert len(train) == 10 and len(check) == 5
+    validated, epochs = [], []
+    for _, batch in zip(range(2), check):  # it looks whether validation works, before anything else
+        assert len(batch) == 4
+    for epoch in range(3):
+        seen = []
+        for step, (batch, is_last) in enumerate(batches_and_last(train)):
+            assert is_last == (step == len(train) - 1) and train.epoch == epoch
+            seen += batch.tolist()
+            if (step + 1) % 5 == 0:
+                validated.append([b.tolist() for b, _ in batches_and_last(check)])
+        epochs.append(seen)
+    assert all(sorted(seen) == list(range(0, 80, 2)) for seen in epochs) and epochs[0] != epochs[1] != epochs[2]
+    assert len(validated) == 6 and all(v == validated[0] and len(v) == 5 for v in validated)
+
+
+def test_live_views_and_reports_of_functions(tmp_path):
+    code = f"""
+import feedline, time
+loader = feedline.iterate(range(200)).map(lambda n: time.sleep(0.001) or n, name="careful", workers=2).batch(4).finite()
+with loader.live_view(every=0.02), loader.recorder() as record:
+    list(loader)
+    record.report({str(tmp_path / "report.html")!r})
+"""
+    outcome = run(code)
+    assert outcome.returncode == 0 and "careful" in outcome.stderr, outcome
+    assert "careful" in (tmp_path / "report.html").read_text()
+
+
 def test_importing_the_package_is_fast():
     # Not its time, which depends on the machine: what it imports.
     outcome = run("import sys, feedline, feedline.images\nprint([m for m in ('asyncio', 'torch', 'multiprocessing') if m in sys.modules])")

@@ -59,6 +59,9 @@ namespace feedline::inline FEEDLINE_ABI::python {
 /// start, which takes effect when the source and the stages notice it: the next pass then starts there. One thread at a time may
 /// use a loader, except for stop(), metrics(), waiting_for(), memory() and close(drain=True). In a child of fork() all functions
 /// raise RuntimeError, except repr().
+///
+/// Give the structs of a module different names, also those in unnamed namespaces of several files: clang's names of such types
+/// don't differ, so pybind11 would take them for one.
 template <class Make, class... Extra, class Unique = decltype([] {})>
 auto bind_loader(pybind11::module_& m, const char* name, Make make, const Extra&... extra) {
   namespace py = pybind11;
