@@ -158,7 +158,7 @@ TEST_CASE("unknown sizes are reported until the user declares them") {
   CHECK(!of().memory().bytes());
   CHECK(to_string(of().memory()).find('?') != std::string::npos);
   CHECK(throws_saying<std::invalid_argument>("it isn't known how much memory an item takes in \"at work in "
-                                             "batch\": set max_item_bytes where it is made",
+                                             "batch\": set max_item_bytes of the function",
                                              [&] { of().finite({.memory_budget = 1 << 20}); }));
   CHECK(of(fl::max_item_bytes{2000}).memory().bytes());
   auto loader = of(fl::max_item_bytes{600}).finite({.memory_budget = 1 << 20});
@@ -323,6 +323,16 @@ TEST_CASE("a function object may know the size of what it makes") {
     }
   };
 
+  struct grown {
+    bool operator()(const std::string& text) const {
+      return !text.empty();
+    } // it may fill a cache of the item
+
+    std::optional<std::size_t> bytes_given(std::optional<std::size_t> one) const {
+      return one ? std::optional(3 * *one) : std::nullopt;
+    }
+  };
+
   const auto of_queue = [&](auto source, auto stage) {
     const auto plan = (std::move(source) | std::move(stage)).memory();
     return plan.parts[plan.parts.size() - 2].bytes; // "... -> caller"
@@ -336,6 +346,7 @@ TEST_CASE("a function object may know the size of what it makes") {
     CHECK(*of_queue(known, fl::map(doubled(), of, fl::max_item_bytes{9000})) > 9000);
     CHECK(!of_queue(unknown, fl::map(doubled(), of)));
     CHECK(*of_queue(known, fl::flat_map(doubled(), of)) > 2000);
+    CHECK(*of_queue(known, fl::filter(grown(), of)) > 3000);
   }
 }
 

@@ -62,8 +62,8 @@ using python_recorder = run_watcher<recorder, recorder_options>;
 /// Of a number of seconds from `least` to a day.
 inline std::chrono::milliseconds interval_of(double seconds, double least) {
   if (!(seconds >= least && seconds <= 86'400))
-    throw py::value_error("an interval must be from " + std::to_string(least) + " to 86,400 seconds, not " +
-                          std::to_string(seconds));
+    throw py::value_error("an interval must be from " + py::str(py::float_(least)).cast<std::string>() +
+                          " to 86400 seconds, not " + py::str(py::float_(seconds)).cast<std::string>());
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
@@ -77,13 +77,9 @@ py::class_<Watcher, std::shared_ptr<Watcher>> watcher_class(py::module_& m, cons
       .def("close", &Watcher::close, "Ends it. Also the end of a `with` block does.");
 }
 
-/// Defines both classes, or shows those that the library has.
+/// Defines both classes in the first module of a library that needs them.
 inline void prepare_watchers(py::module_& m) {
-  if (const py::handle known = py::detail::get_type_handle(typeid(python_live_view), false)) {
-    m.attr("LiveView") = known;
-    m.attr("Recorder") = py::detail::get_type_handle(typeid(python_recorder), true);
-    return;
-  }
+  if (py::detail::get_type_handle(typeid(python_live_view), false)) return;
   watcher_class<python_live_view>(m, "LiveView", "Shows on the terminal what a loader's run does.");
   watcher_class<python_recorder>(m, "Recorder", "Records what a loader's run does.")
       .def(
@@ -97,8 +93,7 @@ inline void prepare_watchers(py::module_& m) {
           },
           py::arg("path"),
           "Writes a page of HTML about the current pass, or the last one: what limits it, the work of its "
-          "stages and "
-          "threads over time, how full its queues are, failures and memory.");
+          "stages and threads over time, how full its queues are, failures and memory.");
 }
 
 } // namespace detail

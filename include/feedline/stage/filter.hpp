@@ -24,6 +24,12 @@ class filter_stage : public function_stage<Held> {
   }
 
   template <class In>
+  known_bytes bytes_given(known_bytes in) const {
+    if constexpr (requires(const Held& f) { f.bytes_given(in); }) return this->f_.bytes_given(in);
+    else return in;
+  }
+
+  template <class In>
   static consteval fit fits() {
     if constexpr (fit_of_call<Held, const In&>() != fit::yes) return fit_of_call<Held, const In&>();
     else
@@ -67,6 +73,7 @@ class filter_stage : public function_stage<Held> {
 /// Takes:   any item; the predicate is `p(const item&)` or `p(const item&, context&)`; options as map
 /// Gives:   the items for which it returned true, unchanged
 /// Order:   kept; with unordered, the order in which they are finished
+/// Memory:  as map, of an item that it has looked at
 /// Throws:  what the predicate throws, as a failure of its sample
 /// Stops:   after the item in hand
 /// Example: `source | filter([](const position& p) { return p.plies_left > 4; })`

@@ -250,12 +250,12 @@ FEEDLINE_INLINE std::size_t fitting_capacity(std::size_t budget, std::size_t cap
   memory_plan plan = plan_for(capacity);
   for (const memory_plan::part& p : plan.parts)
     if (!p.bytes)
-      throw std::invalid_argument(
-          "feedline: can't keep to a memory_budget, as it isn't known " +
-          (p.unknown.empty()
-               ? "how much memory an item takes in \"" + p.name +
-                     "\": set max_item_bytes where it is made, beside the function or in the source or stage"
-               : p.unknown));
+      throw std::invalid_argument("feedline: can't keep to a memory_budget, as it isn't known " +
+                                  (p.unknown.empty()
+                                       ? "how much memory an item takes in \"" + p.name +
+                                             "\": set max_item_bytes of the function, source or stage that "
+                                             "makes it, or max_line_bytes of lines"
+                                       : p.unknown));
   std::size_t longest = 1;
   for (const memory_plan::part& p : plan.parts) longest = std::max(longest, p.items);
   while (plan.bytes().value_or(budget + 1) > budget && capacity != 1) {
