@@ -153,8 +153,9 @@ composed arrow_rows(const fl::file_patterns& files, const std::vector<std::strin
                         .source();
   const bool is_counted = std::ranges::none_of(rows.files().names(), is_pipe);
   return in_order<arrow_record_row>(
-      rows, shuffle, [](arrow_record_row& row) -> py::object { return dict_of(row); },
-      is_counted ? "" : "rows of a pipe can be read only once");
+             rows, shuffle, [](arrow_record_row& row) -> py::object { return dict_of(row); },
+             is_counted ? "" : "rows of a pipe can be read only once")
+      .with_growth(&composed::unknown);
 }
 
 void add_arrow(py::module_& m) {

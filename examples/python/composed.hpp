@@ -21,6 +21,16 @@ struct composed {
   using pipeline = feedline::dynamic_pipeline<feedline::python::object>;
   using file_source = feedline::any_source<feedline::python::object, true>; // whose files ranks divide
 
+  /// The bytes of an item as Python's, of those that it has as a value of C++; nothing if they are unknown.
+  using growth = std::optional<std::size_t> (*)(std::size_t);
+
+  static std::optional<std::size_t> same(std::size_t bytes) { return bytes; }
+
+  /// Python has up to four bytes for a letter.
+  static std::optional<std::size_t> of_text(std::size_t bytes) { return 4 * bytes; }
+
+  static std::optional<std::size_t> unknown(std::size_t) { return std::nullopt; }
+
   /// A source whose samples can be read by position.
   explicit composed(const feedline::python::object_source& source);
 
@@ -34,8 +44,14 @@ struct composed {
   composed then(pipeline result, const std::vector<pybind11::object>& called = {}) const {
     composed longer(std::move(result));
     longer.functions = functions;
+    longer.as_python = as_python;
     longer.functions.insert(longer.functions.end(), called.begin(), called.end());
     return longer;
+  }
+
+  composed with_growth(growth grow) && {
+    as_python = grow;
+    return std::move(*this);
   }
 
   // For Python's garbage collector: a function often refers to an object that has the pipeline.
@@ -48,6 +64,7 @@ struct composed {
   void clear() { functions.clear(); }
 
   pipeline stages;
+  growth as_python = &same; // of its items
   std::optional<feedline::python::object_source> by_position{};
   std::optional<feedline::any_source<feedline::python::object>> part{}; // of concat, mix and zip
   std::function<std::uint64_t()> size{};                                // may throw Python's TypeError
@@ -78,7 +95,7 @@ struct document_options {
   std::int64_t length;
   std::optional<std::int64_t> stride, separator;
   bool shuffle; // documents
-  std::optional<std::int64_t> max_document_bytes;
+  std::optional<std::int64_t> max_line_bytes;
 };
 
 /// Windows of the tokens of documents, which are lines of JSON.

@@ -164,23 +164,26 @@ class item_limit {
   explicit item_limit(const maybe_bytes& bytes, const char* option = "max_item_bytes")
       : bytes_(bytes ? checked(option, *bytes, std::int64_t{1} << 50) : 0), option_(option) {}
 
-  /// With the value of type T that has them.
+  explicit operator bool() const noexcept { return bytes_ != 0; }
+
+  /// Of a value of type T that owns so many; nothing if they are unknown.
   template <class T>
-  std::optional<std::size_t> with() const {
+  std::optional<std::size_t> bytes_with() const {
     return bytes_ == 0 ? std::nullopt : std::optional(bytes_ + sizeof(T));
   }
 
-  /// Throws std::length_error if an item takes more.
-  void check(std::size_t taken) const {
+  /// Throws std::length_error if something takes more.
+  void check_bytes(std::size_t taken) const {
     if (bytes_ != 0 && taken > bytes_)
-      throw std::length_error("the item takes " + std::to_string(taken) + " bytes, more than " + option_ +
-                              ", " + std::to_string(bytes_));
+      throw std::length_error("the item takes at least " + std::to_string(taken) + " bytes, more than " +
+                              option_ + ", " + std::to_string(bytes_));
   }
 
-  /// Needs the lock.
-  void check(const object& item) const {
+  /// The same for an item with all that it holds. Needs the lock.
+  void check_item(const object& item) const {
     if (bytes_ == 0) return;
-    check(py::module_::import("feedline._collate").attr("bytes_of")(item.get()).cast<std::size_t>());
+    const py::object bytes_of = py::module_::import("feedline._collate").attr("bytes_of");
+    check_bytes(bytes_of(item.get(), bytes_).cast<std::size_t>());
   }
 
  private:
@@ -352,15 +355,15 @@ class item_function : public function {
   object operator()(object&& item, fl::context& c) const {
     if (native_) {
       object made = native_->call(std::move(item), c);
-      if (limit_.with<object>()) {
+      if (limit_) {
         const lock held;
-        limit_.check(made);
+        limit_.check_item(made);
       }
       return made;
     }
     const lock held;
     object made = item_of(function::operator()(item.get(), c));
-    limit_.check(made);
+    limit_.check_item(made);
     made.epochs = std::move(item.epochs);
     return made;
   }
@@ -396,11 +399,19 @@ class item_functions {
   }
 
   std::optional<std::size_t> bytes_given(std::optional<std::size_t> in) const {
-    std::optional<std::size_t> all = 0;
+    std::size_t all = 0;
     for (const auto& functions : of_) {
-      const auto each = functions.empty() ? in : functions.back().limit().with<object>();
-      if (!each || !all) return std::nullopt;
-      all = kind_ == kind::of_tuples ? *all + *each : std::max(*all, *each);
+      std::size_t of_part = 0; // a function's argument and result aren't there at once for long
+      if (functions.empty()) {
+        if (!in) return std::nullopt;
+        of_part = *in;
+      }
+      for (const item_function& f : functions) {
+        const auto made = f.limit().bytes_with<object>();
+        if (!made) return std::nullopt;
+        of_part = std::max(of_part, *made);
+      }
+      all = kind_ == kind::of_tuples ? all + of_part : std::max(all, of_part);
     }
     return all;
   }
@@ -422,8 +433,11 @@ class item_functions {
   bool are_python_;
 };
 
-struct kept : function {
-  using function::function;
+class kept : public function {
+ public:
+  /// `grow`: the bytes of an item once Python has it, of those that it had before; nothing if they are unknown.
+  kept(const py::object& f, bool with_context, composed::growth grow)
+      : function(f, with_context), grow_(grow) {}
 
   bool operator()(const object& item, fl::context& c) const {
     const lock held;
@@ -431,6 +445,13 @@ struct kept : function {
     if (answer < 0) throw_raised();
     return answer != 0;
   }
+
+  std::optional<std::size_t> bytes_given(std::optional<std::size_t> in) const {
+    return in ? grow_(*in) : std::nullopt;
+  }
+
+ private:
+  composed::growth grow_;
 };
 
 /// The items of a Python iterator, one by one, which may use the context of the call that made it.
@@ -474,7 +495,7 @@ class items_of {
     auto next = next_of(iterator_.get());
     has_next_ = next.has_value();
     if (!next) return;
-    limit_.check(*next);
+    limit_.check_item(*next);
     next_ = std::move(*next);
   }
 
@@ -496,7 +517,9 @@ class expanded : public function {
     return {py::iter(made), std::move(context), limit_};
   }
 
-  std::optional<std::size_t> bytes_given(std::optional<std::size_t>) const { return limit_.with<object>(); }
+  std::optional<std::size_t> bytes_given(std::optional<std::size_t>) const {
+    return limit_.bytes_with<object>();
+  }
 
  private:
   item_limit limit_;
@@ -514,9 +537,9 @@ struct length : function {
 /// Makes one object of the samples of a batch: `collate(list)`.
 class collated : public function {
  public:
-  /// `adds_up`: a batch takes no more than its items together.
-  collated(const py::object& collate, bool adds_up, item_limit limit)
-      : function(collate, false), adds_up_(adds_up), limit_(limit) {}
+  /// `grow`: the bytes of a batch, of those of its items together; nothing if they are unknown.
+  collated(const py::object& collate, composed::growth grow, item_limit limit)
+      : function(collate, false), grow_(grow), limit_(limit) {}
 
   object operator()(fl::batch_of<object, fl::as_list_t>&& batch, fl::context& c) const {
     const lock held;
@@ -524,18 +547,18 @@ class collated : public function {
     for (std::size_t i = 0; i < batch.size(); ++i) samples[i] = batch.values()[i].get();
     batch.values().clear();
     object made(function::operator()(std::move(samples), c));
-    limit_.check(made);
+    limit_.check_item(made);
     for (const fl::sample_id& id : batch.ids()) made.epochs.push_back(id.epoch);
     return made;
   }
 
   std::optional<std::size_t> bytes_given(std::optional<std::size_t> of_items) const {
-    const auto said = limit_.with<object>();
-    return said || !adds_up_ ? said : of_items;
+    if (limit_) return limit_.bytes_with<object>();
+    return of_items ? grow_(*of_items) : std::nullopt;
   }
 
  private:
-  bool adds_up_;
+  composed::growth grow_;
   item_limit limit_;
 };
 
@@ -566,8 +589,11 @@ template <class F>
 composed with_workers(const composed& p, const std::vector<py::object>& called, std::int64_t workers,
                       bool ordered, const std::string& name, F stage) {
   const fl::workers count{checked("workers", workers, fl::workers::limit)};
-  if (ordered) return p.then(p.stages.append(stage(fl::name{name}, count)), called);
-  return p.then(p.stages.append(stage(fl::name{name}, count, fl::unordered)), called);
+  return p
+      .then(ordered ? p.stages.append(stage(fl::name{name}, count))
+                    : p.stages.append(stage(fl::name{name}, count, fl::unordered)),
+            called)
+      .with_growth(&composed::same);
 }
 
 // SOURCES
@@ -588,7 +614,7 @@ composed by_position(const Source& source, py::object (*convert)(T&)) {
 }
 
 composed files(const std::string& directory, const fl::file_patterns& patterns) {
-  return by_position(fl::files(directory, patterns), &path_or_line);
+  return by_position(fl::files(directory, patterns), &path_or_line).with_growth(&composed::of_text);
 }
 
 composed records(const fl::file_patterns& files, std::int64_t size) {
@@ -602,7 +628,8 @@ composed range(std::uint64_t size) {
 composed lines(const fl::file_patterns& files, bool shuffle, const maybe_bytes& max_line_bytes) {
   const std::size_t limit =
       max_line_bytes ? checked("max_line_bytes", *max_line_bytes, std::int64_t{1} << 50) : 0;
-  return in_order(fl::indexed_lines(files, {.max_line_bytes = limit}).source(), shuffle, &path_or_line);
+  return in_order(fl::indexed_lines(files, {.max_line_bytes = limit}).source(), shuffle, &path_or_line)
+      .with_growth(&composed::of_text);
 }
 
 composed tar(const fl::file_patterns& shards, bool shuffle, bool keep_index) {
@@ -624,11 +651,11 @@ class iterable {
   std::optional<object> next() {
     const lock held;
     auto item = next_of(iterator_->get());
-    if (item) limit_.check(*item);
+    if (item) limit_.check_item(*item);
     return item;
   }
 
-  std::optional<std::size_t> max_item_bytes() const { return limit_.with<object>(); }
+  std::optional<std::size_t> max_item_bytes() const { return limit_.bytes_with<object>(); }
 
  protected:
   py::handle make_; // which the pipeline keeps alive
@@ -717,10 +744,12 @@ constexpr auto sum = [](const std::vector<std::uint64_t>& sizes) {
 };
 constexpr auto least = [](const std::vector<std::uint64_t>& sizes) { return std::ranges::min(sizes); };
 
-/// The functions of all parts, which the pipeline keeps alive.
-composed with_functions_of(composed all, const std::vector<composed>& pipelines) {
-  for (const composed& p : pipelines)
+/// What is known of all parts together: the functions, which the pipeline keeps alive, and how their items grow.
+composed combined(composed all, const std::vector<composed>& pipelines) {
+  for (const composed& p : pipelines) {
     all.functions.insert(all.functions.end(), p.functions.begin(), p.functions.end());
+    if (all.as_python == &composed::same || p.as_python == &composed::unknown) all.as_python = p.as_python;
+  }
   return all;
 }
 
@@ -731,7 +760,7 @@ composed concat(const std::vector<composed>& pipelines) {
   all.part.reset();
   if (const auto positions = positions_of(pipelines))
     all.by_position = fl::python::objects_of(fl::concat(*positions), &same);
-  return with_functions_of(std::move(all), pipelines);
+  return combined(std::move(all), pipelines);
 }
 
 py::object tuple_of(std::vector<object>& items) {
@@ -747,7 +776,7 @@ composed zip(const std::vector<composed>& pipelines) {
   all.part.reset();
   if (const auto positions = positions_of(pipelines))
     all.by_position = fl::python::objects_of(fl::zip(*positions), &tuple_of);
-  return with_functions_of(std::move(all), pipelines);
+  return combined(std::move(all), pipelines);
 }
 
 composed mix(const std::vector<composed>& pipelines, const std::vector<double>& weights,
@@ -769,8 +798,7 @@ composed mix(const std::vector<composed>& pipelines, const std::vector<double>& 
       throw py::type_error("this loader has no length: its sources are mixed at random");
     };
   const auto mixed = fl::mix(all, options).source();
-  return with_functions_of(composed(composed::pipeline(fl::from(counted(mixed, std::move(size))))),
-                           pipelines);
+  return combined(composed(composed::pipeline(fl::from(counted(mixed, std::move(size))))), pipelines);
 }
 
 // STAGES
@@ -803,8 +831,9 @@ composed map_parts(const composed& p,
 
 composed filter(const composed& p, const py::object& f, bool with_context, std::int64_t workers, bool ordered,
                 const std::string& name) {
+  const kept called(f, with_context, p.as_python);
   return with_workers(p, {f}, workers, ordered, name,
-                      [&](auto... options) { return fl::filter(kept(f, with_context), options...); });
+                      [&](auto... options) { return fl::filter(called, options...); });
 }
 
 composed flat_map(const composed& p, const py::object& f, bool with_context, std::int64_t workers,
@@ -881,63 +910,70 @@ composed shuffle(const composed& p, std::int64_t buffer_size, std::int64_t min_s
   return p.then(p.stages.append(fl::shuffle(shuffle_of(buffer_size, min_size, 1, std::nullopt))));
 }
 
-/// Numbers of a sequence, or a single one. Needs the lock.
-std::vector<std::int64_t> tokens_in(const py::object& tokens) {
-  const auto refuse = [&](const std::string& why) {
-    throw py::type_error("windows are of whole numbers of 64 bits and sequences of them, not of " + why);
-  };
-  const py::array given = py::module_::import("numpy").attr("asarray")(tokens);
-  const char kind = given.dtype().kind();
-  if ((given.size() > 0 && kind != 'i' && kind != 'u') || given.ndim() > 1)
-    refuse(py::repr(py::type::of(tokens)).cast<std::string>());
-  if (kind == 'u' && given.itemsize() == 8 && given.size() > 0 &&
-      given.attr("max")().cast<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX))
-    refuse(py::repr(given.attr("max")()).cast<std::string>());
-  const auto array = given.attr("astype")("int64").cast<py::array_t<std::int64_t, py::array::c_style>>();
-  return {array.data(), array.data() + array.size()};
-}
-
-struct tokens_of {
-  std::vector<std::int64_t> operator()(const object& item) const {
-    const lock held;
-    auto tokens = tokens_in(item.get());
-    limit.check(sizeof(std::int64_t) * tokens.size());
-    return tokens;
-  }
+/// Makes vectors of tokens, each with at most so many bytes.
+class token_maker {
+ public:
+  explicit token_maker(item_limit limit) : limit_(limit) {}
 
   std::optional<std::size_t> bytes_given(std::optional<std::size_t>) const {
-    return limit.with<std::vector<std::int64_t>>();
+    return limit_.bytes_with<std::vector<std::int64_t>>();
   }
 
-  item_limit limit;
+ protected:
+  /// Numbers of a sequence, or a single one. Needs the lock.
+  std::vector<std::int64_t> tokens_in(const py::object& tokens) const {
+    const auto refuse = [&](const std::string& why) {
+      throw py::type_error("windows are of whole numbers of 64 bits and sequences of them, not of " + why);
+    };
+    const py::array given = py::module_::import("numpy").attr("asarray")(tokens);
+    const char kind = given.dtype().kind();
+    if ((given.size() > 0 && kind != 'i' && kind != 'u') || given.ndim() > 1)
+      refuse(py::repr(py::type::of(tokens)).cast<std::string>());
+    if (kind == 'u' && given.itemsize() == 8 && given.size() > 0 &&
+        given.attr("max")().cast<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX))
+      refuse(py::repr(given.attr("max")()).cast<std::string>());
+    limit_.check_bytes(sizeof(std::int64_t) * static_cast<std::size_t>(given.size()));
+    const auto array = given.attr("astype")("int64").cast<py::array_t<std::int64_t, py::array::c_style>>();
+    return {array.data(), array.data() + array.size()};
+  }
+
+ private:
+  item_limit limit_;
+};
+
+struct tokens_of : token_maker {
+  using token_maker::token_maker;
+
+  std::vector<std::int64_t> operator()(const object& item) const {
+    const lock held;
+    return tokens_in(item.get());
+  }
 };
 
 /// The tokens of a line of JSON: `tokenize(document[field])`, or with None the numbers of that field.
-struct document_tokens : function {
-  document_tokens(const py::object& tokenize, std::string name, item_limit most)
-      : function(tokenize, false), has_function(!tokenize.is_none()), field(std::move(name)), limit(most) {}
+class document_tokens : public function, public token_maker {
+ public:
+  document_tokens(const py::object& tokenize, std::string field, item_limit limit)
+      : function(tokenize, false),
+        token_maker(limit),
+        has_function_(!tokenize.is_none()),
+        field_(std::move(field)) {}
 
   std::vector<std::int64_t> operator()(const object& line, fl::context& c) const {
     const lock held;
     if (py::len(line.get().attr("strip")()) == 0) return {}; // a blank line
     const py::object document = py::module_::import("json").attr("loads")(line.get());
-    if (!py::isinstance<py::dict>(document) || !py::dict(document).contains(field.c_str()))
-      throw py::key_error("the line isn't an object of JSON with a field `" + field + "`");
-    py::object value = document[field.c_str()];
-    if (!has_function && py::isinstance<py::str>(value))
-      throw py::type_error("the field `" + field + "` is a text: give a function as tokenize");
-    auto tokens = tokens_in(has_function ? function::operator()(std::move(value), c) : value);
-    limit.check(sizeof(std::int64_t) * tokens.size());
-    return tokens;
+    if (!py::isinstance<py::dict>(document) || !py::dict(document).contains(field_.c_str()))
+      throw py::key_error("the line isn't an object of JSON with a field `" + field_ + "`");
+    py::object value = document[field_.c_str()];
+    if (!has_function_ && py::isinstance<py::str>(value))
+      throw py::type_error("the field `" + field_ + "` is a text: give a function as tokenize");
+    return tokens_in(has_function_ ? function::operator()(std::move(value), c) : value);
   }
 
-  std::optional<std::size_t> bytes_given(std::optional<std::size_t>) const {
-    return limit.with<std::vector<std::int64_t>>();
-  }
-
-  bool has_function;
-  std::string field;
-  item_limit limit;
+ private:
+  bool has_function_;
+  std::string field_;
 };
 
 auto cut_windows(std::int64_t length, std::optional<std::int64_t> stride,
@@ -954,8 +990,10 @@ auto cut_windows(std::int64_t length, std::optional<std::int64_t> stride,
 
 composed windows(const composed& p, std::int64_t length, std::optional<std::int64_t> stride,
                  std::optional<std::int64_t> separator, bool drop_last, const maybe_bytes& max_item_bytes) {
-  return p.then(p.stages.append(fl::map(tokens_of{item_limit(max_item_bytes)}, fl::name{"tokens"}) |
-                                cut_windows(length, stride, separator, drop_last)));
+  return p
+      .then(p.stages.append(fl::map(tokens_of(item_limit(max_item_bytes)), fl::name{"tokens"}) |
+                            cut_windows(length, stride, separator, drop_last)))
+      .with_growth(&composed::same);
 }
 
 composed take(const composed& p, std::uint64_t count) { return p.then(p.stages.append(fl::take(count))); }
@@ -964,15 +1002,19 @@ composed prefetch(const composed& p, std::int64_t items) {
   return p.then(p.stages.append(fl::prefetch(checked("items", items, 1'000'000))));
 }
 
-auto collating(const py::object& collate, bool adds_up, const maybe_bytes& max_item_bytes) {
-  return fl::map(collated(collate, adds_up, item_limit(max_item_bytes)), fl::name{"collate"});
+/// `adds_up`: a batch takes no more than its items together.
+auto collating(const composed& p, const py::object& collate, bool adds_up,
+               const maybe_bytes& max_item_bytes) {
+  const composed::growth grow = adds_up ? p.as_python : &composed::unknown;
+  return fl::map(collated(collate, grow, item_limit(max_item_bytes)), fl::name{"collate"});
 }
 
 composed batch(const composed& p, std::int64_t size, bool drop_last, const py::object& collate, bool adds_up,
                const maybe_bytes& max_item_bytes) {
   const auto batches =
       fl::batch(checked("batch_size", size, 1'000'000), fl::as_list, {.drop_last = drop_last});
-  return p.then(p.stages.append(batches | collating(collate, adds_up, max_item_bytes)), {collate});
+  return p.then(p.stages.append(batches | collating(p, collate, adds_up, max_item_bytes)), {collate})
+      .with_growth(&composed::same);
 }
 
 composed bucket_batch(const composed& p, const py::object& length_of, std::vector<std::size_t> boundaries,
@@ -983,7 +1025,9 @@ composed bucket_batch(const composed& p, const py::object& length_of, std::vecto
                                          .max_tokens = max_tokens,
                                          .drop_last = drop_last},
                                         fl::as_list, length(length_of, false));
-  return p.then(p.stages.append(batches | collating(collate, adds_up, max_item_bytes)), {length_of, collate});
+  return p
+      .then(p.stages.append(batches | collating(p, collate, adds_up, max_item_bytes)), {length_of, collate})
+      .with_growth(&composed::same);
 }
 
 /// Calls a function of C++ outside of a run.
@@ -1017,10 +1061,10 @@ composed globally_shuffled(const composed& p) {
 }
 
 composed document_windows(const fl::file_patterns& files, const document_options& o) {
-  const composed documents = lines(files, o.shuffle, o.max_document_bytes);
+  const composed documents = lines(files, o.shuffle, o.max_line_bytes);
   const composed in_order = o.shuffle ? globally_shuffled(documents) : documents;
   const auto tokens =
-      fl::map(document_tokens(o.tokenize, o.field, item_limit(o.max_document_bytes, "max_document_bytes")),
+      fl::map(document_tokens(o.tokenize, o.field, item_limit(o.max_line_bytes, "max_line_bytes")),
               fl::name{"tokenize"}, fl::workers{o.workers});
   return in_order.then(in_order.stages.append(tokens | cut_windows(o.length, o.stride, o.separator, true)),
                        {o.tokenize});
@@ -1028,7 +1072,8 @@ composed document_windows(const fl::file_patterns& files, const document_options
 
 composed tar_samples(const fl::file_patterns& shards, const fl::tar_options& options, bool shuffle,
                      std::string uncounted) {
-  return in_order(fl::tar_samples(shards, options), shuffle, &members_of, std::move(uncounted));
+  return in_order(fl::tar_samples(shards, options), shuffle, &members_of, std::move(uncounted))
+      .with_growth(&composed::unknown); // a view becomes a copy
 }
 
 template <>
@@ -1075,7 +1120,8 @@ void add_pipeline(py::module_& m) {
       .def_property_readonly("name", &native_function::name)
       .def("of_member", &native_function::of_member)
       .def("__call__", &call_once, py::arg("item"), py::arg("seed") = 0, "Calls it outside of a pipeline.");
-  py::class_<pending_call, std::shared_ptr<pending_call>>(m, "PendingCall")
+  py::class_<pending_call, std::shared_ptr<pending_call>>(
+      m, "PendingCall", "A call that ends in an event loop or an executor, which settles it with its future.")
       .def("settle", &pending_call::settle)
       .def("on_stop", &pending_call::on_stop);
   py::class_<deferred, native_function, std::shared_ptr<deferred>>(m, "Deferred",

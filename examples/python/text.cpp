@@ -93,7 +93,7 @@ pipeline_of(const fl::file_patterns& files, std::int64_t length, std::optional<s
             const std::string& dtype, fl::python::option::seed, std::int64_t batch_size, bool shuffle,
             bool drop_last, fl::python::option::infinite, const py::object& tokenize,
             const std::string& field, std::optional<std::int64_t> separator, std::int64_t n_workers,
-            std::optional<std::int64_t> num_workers, std::optional<std::int64_t> max_document_bytes) {
+            std::optional<std::int64_t> num_workers, std::optional<std::int64_t> max_line_bytes) {
   require(!files.names().empty(), "files is empty: name at least one file or pattern");
   const auto batches = fl::batch(checked("batch_size", batch_size, 1'000'000), {.drop_last = drop_last});
   const std::size_t workers = workers_of(n_workers, num_workers);
@@ -111,15 +111,15 @@ pipeline_of(const fl::file_patterns& files, std::int64_t length, std::optional<s
   if (documents > 0) {
     require(dtype == "uint16", "dtype is for files of tokens, not for documents");
     const composed windows = document_windows(
-        files, {tokenize, field, workers, length, stride, separator, shuffle, max_document_bytes});
+        files, {tokenize, field, workers, length, stride, separator, shuffle, max_line_bytes});
     const auto with_index = [](object window, fl::context& context) {
       return numbered_window{std::move(*window.value_if<fl::tensor<std::int64_t>>()),
                              static_cast<std::int64_t>(context.index)};
     };
     return {windows.stages.append(fl::map(with_index, limit) | batches), windows.functions};
   }
-  require(tokenize.is_none() && !separator && !max_document_bytes,
-          "tokenize, separator and max_document_bytes are for documents in files *.jsonl");
+  require(tokenize.is_none() && !separator && !max_line_bytes,
+          "tokenize, separator and max_line_bytes are for documents in files *.jsonl");
   const token_windows format(checked("length", length, most),
                              checked("stride", stride.value_or(length), most), token_bytes);
   const auto with_index = [](fl::tensor<std::int64_t> tokens, fl::context& context) {
@@ -143,7 +143,7 @@ void add_text(pybind11::module_& m) {
              py::arg("shuffle") = true, py::arg("drop_last") = false, py::arg("infinite") = true,
              py::arg("tokenize") = py::none(), py::arg("field") = "text", py::arg("separator") = py::none(),
              py::arg("n_workers") = 1, py::arg("num_workers") = py::none(),
-             py::arg("max_document_bytes") = py::none(),
+             py::arg("max_line_bytes") = py::none(),
              fl::python::checked_on_resume{{"length", "stride", "dtype", "field", "separator"}},
              R"(Yields batches of windows of tokens: dicts of arrays
 
@@ -167,5 +167,5 @@ tokenize: of documents, a function that returns the tokens of a text, such as th
 field: the name of the field with the text
 separator: a token to add after each document
 n_workers: threads that tokenize; num_workers is the same, as PyTorch's DataLoader calls them
-max_document_bytes: of documents, for a memory_budget: the most bytes of a line, and of its tokens, of 8 bytes each; a longer one fails)"));
+max_line_bytes: of documents, for a memory_budget: the most bytes of a line, and of its tokens, of 8 bytes each; a longer one fails)"));
 }

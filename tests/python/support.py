@@ -1,6 +1,15 @@
 # SPDX-License-Identifier: MIT
 # What the tests of the modules share.
+import os
+import subprocess
+
 import numpy as np
+
+
+def run_program(variable, *arguments):
+    """Runs the program that an environment variable names, without the address sanitizer's runtime that Python needs: it has its own."""
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    subprocess.run([os.environ[variable], *map(str, arguments)], check=True, timeout=120, env=environment)
 
 
 def parameters_of(cls):

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import feedline.audio
-from support import check_same, indices, parameters_of, resident_bytes, take
+from support import check_same, indices, parameters_of, resident_bytes, run_program, take
 
 LABELS = [3, 1, 4, None, 5, 9, 2, 6, -1, 5]
 MISSING = [-1 if label is None else label for label in LABELS]
 
 
 def reference(*arguments):
-    subprocess.run([os.environ["FEEDLINE_AUDIO_REFERENCE"], *map(str, arguments)], check=True, timeout=120)
+    run_program("FEEDLINE_AUDIO_REFERENCE", *arguments)
 
 
 def write_rows(out, labels_and_files):

@@ -20,6 +20,7 @@ import pytest
 from feedline._native import chess as native
 from feedline.chess import (Batch, BatchWithValues, ChunkSourceLoader, ChunkUnpacker, DataLoader, DataLoaderConfig,
                             FilePathProvider, PipelineError, ShufflingChunkPool, ShufflingFrameSampler, TensorGenerator)
+from support import run_program
 
 RECORD = np.dtype([
     ("version", "<u4"), ("input_format", "<u4"), ("probabilities", "<f4", 1858), ("planes", "<u8", 104), ("castling", "u1", 4),
@@ -78,7 +79,7 @@ def bytes_of(batch):
 
 def tuples_of(chunk, folder):
     out = folder / "tuples.f32"
-    subprocess.run([os.environ["FEEDLINE_CHESS_TUPLES"], "--chunk", chunk, "--out", out], check=True)
+    run_program("FEEDLINE_CHESS_TUPLES", "--chunk", chunk, "--out", out)
     size = 4 * (112 * 64 + 1858 + 3 + 3 + 1)
     content = out.read_bytes()
     assert len(content) % size == 0

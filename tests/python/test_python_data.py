@@ -8,7 +8,6 @@ import os
 import pickle
 import shutil
 import struct
-import subprocess
 import tarfile
 import threading
 import wave
@@ -21,11 +20,11 @@ import feedline
 import feedline.audio
 import feedline.images
 import feedline.text
-from support import Counting, check_same, indices, take
+from support import Counting, check_same, indices, run_program, take
 
 
 def reference(which, *arguments):
-    subprocess.run([os.environ[f"FEEDLINE_{which}_REFERENCE"], *map(str, arguments)], check=True, timeout=120)
+    run_program(f"FEEDLINE_{which}_REFERENCE", *arguments)
 
 
 def write_tar(path, members):
@@ -721,12 +720,12 @@ def test_windows_of_documents(documents):
     assert not np.array_equal(before[0]["tokens"], batches[0]["tokens"])
     with pytest.raises(TypeError, match="length"):
         len(make(field="tokens"))
-    check_same(list(make(tokenize=words, max_document_bytes=500, memory_budget=10_000_000)), batches)
-    with pytest.raises(ValueError, match="set max_item_bytes where it is made"):
+    check_same(list(make(tokenize=words, max_line_bytes=500, memory_budget=10_000_000)), batches)
+    with pytest.raises(ValueError, match="max_line_bytes of lines"):
         make(tokenize=words, memory_budget=10_000_000).memory()
     for limit in (100, 300):  # of a line; of tokens
         with pytest.raises(feedline.PipelineError, match="jsonl.*(line|bytes)"):
-            list(make(tokenize=words, max_document_bytes=limit))
+            list(make(tokenize=words, max_line_bytes=limit))
 
 
 def test_documents_that_cannot_be_read(tmp_path):
@@ -738,7 +737,7 @@ def test_documents_that_cannot_be_read(tmp_path):
     assert len(messages) == 4 and "JSON" in messages[0] and "field `text`" in messages[1] and "field `text`" in messages[2]
     assert all("a.jsonl" in f["origin"] for f in loader.failures())
     (tmp_path / "b.bin").write_bytes(bytes(8))
-    with pytest.raises(ValueError, match="tokenize, separator and max_document_bytes are for documents"):
+    with pytest.raises(ValueError, match="tokenize, separator and max_line_bytes are for documents"):
         feedline.text.Windows(tmp_path / "b.bin", 2, tokenize=words)
     for files, options in (([path, tmp_path / "b.bin"], {}), ([tmp_path / "*l"], {}), ([path], dict(dtype="uint8")), ([path], dict(dtype="x"))):
         with pytest.raises(ValueError, match="documents|dtype"):

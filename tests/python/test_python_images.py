@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import feedline.images
-from support import check_same, indices, parameters_of, resident_bytes, take
+from support import check_same, indices, parameters_of, resident_bytes, run_program, take
 
 COUNT = 10
 PACKAGE = pathlib.Path(feedline.__file__).parents[1]
@@ -27,7 +27,7 @@ ALL = [*range(7), *(1 << 40 | row for row in range(3))]  # the indices of the sa
 
 
 def reference(*arguments):
-    subprocess.run([os.environ["FEEDLINE_IMAGE_REFERENCE"], *map(str, arguments)], check=True, timeout=120)
+    run_program("FEEDLINE_IMAGE_REFERENCE", *arguments)
 
 
 def write_shard(path, members):

@@ -7,9 +7,11 @@ import dataclasses
 import functools
 import gc
 import io
+import logging
 import os
 import pathlib
 import pickle
+import re
 import signal
 import struct
 import subprocess
@@ -17,6 +19,7 @@ import sys
 import tarfile
 import threading
 import time
+import types
 import unittest.mock
 import weakref
 import zlib
@@ -467,6 +470,73 @@ def test_async_functions_fail_and_time_out():
     assert "TimeoutError" in loader.failures()[1]["message"]
 
 
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError, GeneratorExit, TimeoutError])
+def test_whatever_an_async_function_raises_fails_its_sample_alone(error):
+    async def fails(n):
+        await asyncio.sleep(0)
+        if n % 4 == 1:
+            raise error("unlucky")
+        return None if n % 4 == 3 else n
+
+    other = numbers(30).map(wait_a_little).finite()
+    next(other)
+    loader = numbers(8).map(fails).finite(on_error="skip")
+    assert list(loader) == [0, 2, 4, 6]
+    assert [f["sample"] for f in loader.failures()] == [1, 3, 5, 7]
+    assert error.__name__ in loader.failures()[0]["message"] and "None" in loader.failures()[1]["message"]
+    assert [next(other) for _ in range(29)] == list(range(1, 30))
+
+
+def test_async_functions_count_and_have_limits():
+    async def count(n, context):
+        await asyncio.sleep(0)
+        context.count("even", n % 2 == 0)
+        return "x" * n
+
+    loader = numbers(10).map(count, max_item_bytes=57).finite(on_error="skip")
+    assert len(list(loader)) == 9 and "9 bytes" not in str(loader.failures()[0]) and loader.failures()[0]["sample"] == 9
+    assert "even" in str(loader.metrics())
+
+
+def test_a_stop_leaves_no_coroutine_behind():
+    outcome = run("""
+import asyncio, feedline, gc, threading
+started = threading.Event()
+def begin(n):
+    started.set()
+    return n
+async def slow(n):
+    await asyncio.sleep(100)
+for timeout in (None, 50):
+    for _ in range(20):
+        loader = feedline.iterate(range(100)).map(begin).map(slow, timeout=timeout, concurrency=20).infinite()
+        started.clear()
+        threading.Thread(target=lambda: started.wait(60) and loader.stop()).start()
+        assert list(loader) == []
+        loader.close()
+gc.collect()
+""")
+    assert outcome.returncode == 0 and outcome.stderr == "", outcome
+
+
+def test_executors_that_fail():
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        pass
+    with pytest.raises(feedline.PipelineError, match="after shutdown"):
+        list(numbers(3).map(doubled, executor=threads).finite())
+
+    class Cancelling(concurrent.futures.Executor):
+        _max_workers = 2
+
+        def submit(self, function, *arguments):
+            future = concurrent.futures.Future()
+            future.cancel()
+            return future
+
+    with pytest.raises(feedline.PipelineError, match="CancelledError"):
+        list(numbers(3).map(doubled, executor=Cancelling()).finite())
+
+
 def test_a_stop_cancels_async_functions():
     started, cancelled = threading.Event(), threading.Event()
 
@@ -609,9 +679,16 @@ def test_only_map_calls_async_functions():
         yield n
 
     for wrong in (lambda p: p.filter(wait), lambda p: p.flat_map(generate), lambda p: p.batch(2, collate=wait),
-                  lambda p: p.bucket_batch([3], length=wait, batch_size=2), lambda p: p.map(generate).map(len) and p.flat_map(wait)):
+                  lambda p: p.bucket_batch([3], length=wait, batch_size=2), lambda p: p.flat_map(wait)):
         with pytest.raises(TypeError, match="async, which only map"):
             wrong(numbers())
+    with pytest.raises(TypeError, match="generate is an async generator"):
+        numbers().map(generate)
+    with pytest.raises(TypeError, match="async, which only map"):
+        feedline.tar("a.tar", fields={"cls": wait})
+    for timeout in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match="timeout must be above 0"):
+            numbers().map(wait, timeout=timeout)
 
 
 def test_a_failed_call_doesnt_keep_its_variables():
@@ -704,7 +781,7 @@ def test_a_memory_budget_behind_functions(workers):
     lambda: feedline.zip(feedline.iterate([1], max_item_bytes=100).map(str), feedline.iterate([1], max_item_bytes=100)),
 ])
 def test_a_memory_budget_needs_to_know_the_items(make):
-    with pytest.raises(ValueError, match="set max_item_bytes where it is made"):
+    with pytest.raises(ValueError, match="set max_item_bytes of the function"):
         make().finite(memory_budget=10**9).memory()
 
 
@@ -760,7 +837,97 @@ def test_an_item_that_holds_itself_has_a_size():
     assert len(list(numbers(2).map(around, max_item_bytes=1000).finite())) == 2
 
 
-@pytest.mark.parametrize("value", [0, -1, 2**60])
+class Slotted:
+    __slots__ = "value", "never_set"
+
+    def __init__(self, value):
+        self.value = value
+
+
+class Guarded:
+    def __getattr__(self, name):
+        raise ValueError(f"no {name}")
+
+
+class Named(dict):
+    pass
+
+
+def with_attribute(item, value):
+    item.extra = value
+    return item
+
+
+LARGE = 100_000
+
+
+@pytest.mark.parametrize("make", [
+    lambda: np.zeros(LARGE, np.uint8), lambda: np.zeros(LARGE, np.uint8)[:5], lambda: np.zeros(LARGE, np.uint8).reshape(10, -1)[0],
+    lambda: np.broadcast_to(np.uint8(1), (LARGE,)), lambda: np.frombuffer(bytes(LARGE), np.uint8, 5), lambda: memoryview(bytes(LARGE)),
+    lambda: np.array([bytes(LARGE), None], object), lambda: np.ma.MaskedArray(np.zeros(LARGE // 2, np.uint8), mask=np.ones(LARGE // 2)),
+    lambda: Slotted(bytes(LARGE)), lambda: collections.deque([bytes(LARGE)]), lambda: types.MappingProxyType({"a": bytes(LARGE)}),
+    lambda: with_attribute(Named(), bytes(LARGE)), lambda: with_attribute(Pair(1, 2), bytes(LARGE)), lambda: [[[[bytes(LARGE)]]]],
+    lambda: [bytes(LARGE // 2), bytearray(LARGE // 2)], lambda: {bytes(LARGE): 1},
+    lambda: [part for whole in [np.zeros(LARGE, np.uint8)] for part in (whole[:5], whole[5:9])]])
+def test_an_item_has_the_bytes_of_all_that_it_holds(make):
+    bytes_of = lambda most: list(numbers(1).map(lambda n: make(), max_item_bytes=most).finite())
+    assert len(bytes_of(LARGE + 2000)) == 1
+    with pytest.raises(feedline.PipelineError, match=f"more than max_item_bytes, {LARGE - 1}"):
+        bytes_of(LARGE - 1)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: Guarded(), lambda: functools.reduce(lambda inner, _: [inner], range(5000), 1), lambda: Slotted(1), lambda: [np, LARGE, make_array],
+    lambda: with_attribute(Named(), logging.getLogger("x")), lambda: [WHOLE[:5], WHOLE[7:9]], lambda: [WHOLE[:5]] * 100])
+def test_what_others_hold_too_doesnt_count(make):
+    assert len(list(numbers(1).map(lambda n: make(), max_item_bytes=400_000 if isinstance(make(), list) and len(make()) == 1 else 2000).finite())) == 1
+
+
+WHOLE = np.zeros(10_000_000, np.uint8)
+
+
+def make_array(n):
+    return WHOLE
+
+
+def test_rows_of_an_array_are_a_dataset_with_a_limit(tmp_path):
+    assert len(list(feedline.dataset(np.zeros((100, 10_000), np.uint8), max_item_bytes=11_000).batch(10).finite(memory_budget=10**8))) == 10
+    np.save(tmp_path / "a.npy", np.zeros((100, 10_000), np.uint8))
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
+    assert len(list(feedline.dataset(mapped, max_item_bytes=12_000).finite(memory_budget=10**8))) == 100
+
+
+@pytest.mark.parametrize("stage", [lambda p: p.filter(lambda sample: True), lambda p: p.batch(2)])
+def test_samples_of_shards_are_larger_as_pythons(shards, stage):
+    budget, known = dict(memory_budget=10**9), dict(max_item_bytes=10_000)
+    with pytest.raises(ValueError, match="isn't known"):
+        stage(feedline.tar(shards / "*.tar")).finite(**budget).memory()
+    assert len(list(stage(feedline.tar(shards / "*.tar", **known)).finite(**budget))) > 0
+    assert len(list(stage(feedline.concat(feedline.tar(shards / "*.tar", **known))).finite(**budget))) > 0
+    sampled = stage(feedline.tar(shards / "*.tar").sampled([0, 1, 2], **known))
+    assert len(list(sampled.finite(**budget))) > 0
+    with pytest.raises(feedline.PipelineError, match="max_item_bytes, 10"):
+        list(feedline.tar(shards / "*.tar", max_item_bytes=10).finite())
+
+
+def test_texts_may_be_four_times_as_large_as_pythons(tmp_path):
+    (tmp_path / "a.txt").write_text("\U0001f600" + 96 * "x" + "\n")
+
+    texts = feedline.lines(tmp_path / "a.txt", max_line_bytes=100)
+    assert sys.getsizeof(next(texts.finite())) > 400
+    assert re.search(r"lines -> caller +\d+ +272 bytes", texts.finite().memory())
+    assert re.search(r"filter `bool` -> caller +\d+ +1.0 KB", texts.filter(bool).finite().memory())
+
+
+@pytest.mark.parametrize("value", ["1 MB", 1e6, [], b"1"])
+def test_sizes_that_are_no_numbers(value):
+    for make in (lambda: numbers().map(doubled, max_item_bytes=value), lambda: feedline.iterate([], max_item_bytes=value),
+                 lambda: feedline.lines(__file__, max_line_bytes=value)):
+        with pytest.raises(TypeError, match="_bytes is a whole number of bytes, not"):
+            make()
+
+
+@pytest.mark.parametrize("value", [0, -1, 2**60, 2**70])
 def test_wrong_sizes(value):
     for make in (lambda: numbers().map(doubled, max_item_bytes=value), lambda: feedline.iterate([], max_item_bytes=value),
                  lambda: numbers().batch(2, max_item_bytes=value), lambda: numbers().windows(2, max_item_bytes=value),
@@ -1068,7 +1235,7 @@ def test_native_functions_decode_paths_bytes_and_members(tmp_path):
         next(numbers(3).map(decode()).finite())
     with pytest.raises(feedline.PipelineError, match="png"):
         next(numbers(3).map(lambda n: {"jpg": b""}).map(decode()).finite())
-    with pytest.raises(ValueError, match="function of C"):
+    with pytest.raises(ValueError, match="runs without Python.s lock"):
         numbers().map(decode(), timeout=3)
 
 

@@ -33,7 +33,7 @@ def rows(batches):
 def test_the_parameters_have_these_names_and_defaults():
     assert parameters_of(feedline.text.Windows)[0] == [
         "files", "length", "stride=None", "dtype='uint16'", "seed=0", "batch_size=64", "shuffle=True", "drop_last=False", "infinite=True",
-        "tokenize=None", "field='text'", "separator=None", "n_workers=1", "num_workers=None", "max_document_bytes=None"]
+        "tokenize=None", "field='text'", "separator=None", "n_workers=1", "num_workers=None", "max_line_bytes=None"]
 
 
 @pytest.mark.parametrize("length, stride", [(5, None), (5, 4), (5, 1), (1, 1), (3, 3), (2, 7), (25, None), (41, None)])

@@ -54,7 +54,7 @@ def test_a_report_is_of_the_last_pass(tmp_path):
     loader = fl.Numbers(100)
     path = tmp_path / "report.html"
     with loader.recorder(every=0.001) as record:
-        with pytest.raises(RuntimeError, match="no pass has begun"):
+        with pytest.raises(RuntimeError, match="no pass has run since the recorder was made"):
             record.report(path)
         next(iter(loader))
         record.report(str(path))
@@ -72,6 +72,50 @@ def test_a_report_is_of_the_last_pass(tmp_path):
     list(loader)  # nothing watches it now
     with pytest.raises(RuntimeError, match="closed"):
         record.report(path)
+    with pytest.raises(RuntimeError, match="closed"):
+        with record:
+            pass
+    loader.close()
+    with loader.recorder() as late:
+        with pytest.raises(RuntimeError, match="no pass has run since"):
+            late.report(path)
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_report_while_passes_follow_each_other(tmp_path, closes):
+    loader = fl.Numbers(40)
+    record, ended, errors = loader.recorder(every=0.001), threading.Event(), []
+
+    def report():
+        while not ended.is_set():
+            try:
+                record.report(tmp_path / "report.html")
+            except RuntimeError as error:
+                errors.append(str(error))
+
+    list(loader)
+    thread = threading.Thread(target=report)
+    thread.start()
+    for _ in range(60):
+        list(loader)
+    if closes:
+        record.close()
+    ended.set()
+    thread.join()
+    assert closes or errors == []
+    assert all("closed" in error for error in errors)
+
+
+def test_a_view_and_a_recorder_go_on_after_a_state_was_loaded(tmp_path):
+    loader = fl.Numbers(40)
+    with loader.live_view(), loader.recorder() as record:
+        next(iter(loader))
+        state = loader.state_dict()
+        list(loader)
+        loader.load_state_dict(state)
+        assert len(list(loader)) == 9
+        record.report(tmp_path / "report.html")
+        loader.close(drain=True)
 
 
 def test_watchers_begin_in_a_run_and_may_outlive_the_loader(tmp_path):
@@ -93,8 +137,12 @@ def test_watchers_begin_in_a_run_and_may_outlive_the_loader(tmp_path):
 def test_wrong_intervals(every):
     loader = fl.Numbers(100)
     for make in (loader.live_view, loader.recorder):
-        with pytest.raises(ValueError, match="interval"):
+        with pytest.raises(ValueError, match="every must be from 0.0"):
             make(every=every)
+    with pytest.raises(ValueError, match="last must be from 1.0 to 86400 seconds, not"):
+        loader.recorder(last=every)
+    with pytest.raises(ValueError, match="every must be at most last"):
+        loader.recorder(every=10, last=5)
 
 
 def test_a_program_may_end_with_watchers():

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Makes one batch of the items of a list, and measures items."""
+import collections
 import copy
 import dataclasses
 import numbers
 import sys
-from typing import Any, List, Optional, Set
+import types
+from typing import Any, Dict, List, Set, Tuple
 
 import numpy
 
@@ -46,31 +48,79 @@ def collate(items: List[Any], _where: str = "") -> Any:
     return items
 
 
-def bytes_of(item: Any, _seen: Optional[Set[int]] = None) -> int:
-    """The bytes of an item: arrays and tensors have those of their elements, or of those of which they are a part; and dicts, lists,
-    tuples, sets, dataclasses and other objects with attributes those of what they hold, each counted once."""
-    seen = set() if _seen is None else _seen
-    if id(item) in seen:
-        return 0
-    seen.add(id(item))
-    own = sys.getsizeof(item)
-    if isinstance(item, numpy.ndarray):
-        base = item
-        while isinstance(base.base, numpy.ndarray):
+def bytes_of(item: Any, most: int) -> int:
+    """The bytes of an item with all that it holds, each thing counted once; or a number above `most` if it has more. Arrays that are views
+    have those of their whole array, unless something else refers to it, too. Modules, classes, functions and loggers don't count."""
+    total = 0
+    seen: Set[int] = set()
+    views: Dict[int, Tuple[Any, List[int]]] = {}
+    left = [item]
+    while left and total <= most:
+        part = left.pop()
+        if id(part) in seen or isinstance(part, _SHARED) or type(part).__module__ == "logging":
+            continue
+        seen.add(id(part))
+        base = part.base if isinstance(part, numpy.ndarray) else None
+        while isinstance(base, numpy.ndarray) and base.base is not None:
             base = base.base
-        return max(own, base.nbytes)
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(item, torch.Tensor):
-        return max(own, item.element_size() * item.nelement())
-    if isinstance(item, dict):
-        return own + sum(bytes_of(part, seen) for pair in item.items() for part in pair)
-    if isinstance(item, (list, tuple, set, frozenset)):
-        return own + sum(bytes_of(part, seen) for part in item)
-    if isinstance(item, type):
+        if base is None:
+            total += _own_bytes(part)
+        else:
+            total += sys.getsizeof(part)
+            views.setdefault(id(base), (base, []))[1].append(part.nbytes)
+        del base
+        left += _parts(part)
+    for base, sizes in views.values():
+        # This loop, its tuple, getrefcount() and the views
+        is_its_own = sys.getrefcount(base) <= 3 + len(sizes) and type(base).__module__ != "mmap"
+        total += max(sum(sizes), _own_bytes(base)) if is_its_own else sum(sizes)
+    return total
+
+
+_SHARED = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+
+
+def _own_bytes(item: Any) -> int:
+    own = sys.getsizeof(item, 64)
+    try:
+        if hasattr(item, "element_size") and hasattr(item, "nelement"):  # a tensor of PyTorch's
+            return max(own, int(item.element_size() * item.nelement()))
+        if type(item).__module__.startswith("PIL.") and hasattr(item, "getbands"):
+            width, height = item.size
+            return own + width * height * (1 if item.mode in ("1", "L", "P") else 4)
+        return max(own, int(getattr(item, "nbytes", 0)))
+    except Exception:
         return own
-    if dataclasses.is_dataclass(item):
-        return own + sum(bytes_of(getattr(item, field.name), seen) for field in dataclasses.fields(item))
-    return own + (bytes_of(vars(item), seen) if hasattr(item, "__dict__") else 0)
+
+
+def _parts(item: Any) -> List[Any]:
+    """What an object holds."""
+    if isinstance(item, (str, bytes, int, float, complex)) and type(item).__module__ == "builtins":
+        return []
+    parts: List[Any] = []
+    if isinstance(item, (dict, types.MappingProxyType)):
+        parts += [part for pair in item.items() for part in pair]
+    elif isinstance(item, (list, tuple, set, frozenset, collections.deque)):
+        parts += item
+    elif isinstance(item, numpy.ma.MaskedArray):
+        parts.append(numpy.ma.getmask(item))
+    if isinstance(item, numpy.ndarray) and item.dtype == object:
+        parts += item.ravel().tolist()
+    for kind in type(item).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            parts.append(_attribute(item, name))
+    attributes = _attribute(item, "__dict__")
+    if isinstance(attributes, dict):
+        parts.append(attributes)
+    return parts
+
+
+def _attribute(item: Any, name: str) -> Any:
+    try:
+        return object.__getattribute__(item, name)
+    except Exception:
+        return None
 
 
 def _stacked(stack: Any, items: List[Any], where: str) -> Any:

@@ -30,10 +30,10 @@ import numpy
 from . import _native
 from ._collate import collate as _collate
 from ._native import PipelineError
-from ._native.pipeline import Context, Loader, NativeFunction
+from ._native.pipeline import Context, LiveView, Loader, NativeFunction, Recorder
 
-__all__ = ["Context", "Loader", "NativeFunction", "Pipeline", "PipelineError", "arrow", "concat", "dataset", "files", "iterate", "lines", "mix",
-           "records", "tar", "zip"]
+__all__ = ["Context", "LiveView", "Loader", "NativeFunction", "Pipeline", "PipelineError", "Recorder", "arrow", "concat", "dataset", "files",
+           "iterate", "lines", "mix", "records", "tar", "zip"]
 
 if TYPE_CHECKING:
     import asyncio
@@ -65,11 +65,12 @@ class Pipeline:
             timeout: the seconds after which a call is cancelled and fails
         executor: calls function(item) by executor.submit(), such as that of a ProcessPoolExecutor, with as many calls at once as it has
             workers
-        max_item_bytes: for a memory_budget, the most bytes of a result with all that it holds; a larger one fails
+        max_item_bytes: for a memory_budget, the most bytes of a result with all that it holds, measured in each call; a larger one fails.
+            A view counts its whole array, unless others refer to that; a tensor its elements; what several items share counts for each
 
         An exception is a failure of its sample: PipelineError, or what on_error="skip" leaves out. So is None as a result."""
         call, threads, takes_context = _callable(function, workers, concurrency, timeout, executor)
-        return self._mapped(_Map(call, threads, takes_context, ordered, _name(function, name), max_item_bytes))
+        return self._mapped(_Map(call, threads, takes_context, ordered, _name(function, name), _bytes("max_item_bytes", max_item_bytes)))
 
     def filter(self, function: Function, *, workers: int = 1, ordered: bool = True, name: Optional[str] = None) -> "Pipeline":
         """Yields the items for which the function returns something true. Options as map()'s."""
@@ -77,9 +78,10 @@ class Pipeline:
 
     def flat_map(self, function: Function, *, workers: int = 1, ordered: bool = True, name: Optional[str] = None,
                  max_item_bytes: Optional[int] = None) -> "Pipeline":
-        """Yields each of the items that the function returns for one: a list, say, or a generator. Options as map()'s."""
+        """Yields each of the items that the function returns for one: a list, say, or a generator. Options as map()'s; one larger than
+        max_item_bytes ends those of its input, as any failure does."""
         return Pipeline(self._composed.flat_map(function, _takes_context(function, "flat_map"), workers, ordered, _name(function, name),
-                                                max_item_bytes))
+                                                _bytes("max_item_bytes", max_item_bytes)))
 
     def shuffle(self, buffer_size: int, *, min_size: int = 1) -> "Pipeline":
         """Yields a random one of up to `buffer_size` items that it holds, the first when it has `min_size` of them."""
@@ -91,15 +93,17 @@ class Pipeline:
         such sources."""
         return self._with_source(self._positions("global_shuffle()").global_shuffle())
 
-    def sampled(self, sampler: Union[Iterable[int], Callable[[], Iterable[int]]], *, workers: int = 1) -> "Pipeline":
+    def sampled(self, sampler: Union[Iterable[int], Callable[[], Iterable[int]]], *, workers: int = 1,
+                max_item_bytes: Optional[int] = None) -> "Pipeline":
         """Yields the samples of the source at the positions that a sampler, such as one of torch.utils.data, yields: an iterable of
-        positions (negative ones count from the end), as iterate() takes it, read by so many threads. It must follow the source, as global_shuffle()."""
+        positions (negative ones count from the end), as iterate() takes it, read by so many threads. It must follow the source, as
+        global_shuffle(). max_item_bytes as map()'s."""
         source = self._positions("sampled()")
         if any(isinstance(m, _PartMap) and not m.zipped for m in self._maps):
             raise ValueError("sampled() can't follow a concat() whose sources have functions: map() the samples after it")
-        positions = iterate(sampler)._composed
+        positions = iterate(sampler, max_item_bytes=100)._composed
         reader = source.reader()
-        return self._with_source(positions.map(reader, False, workers, True, "sampled", None), is_source=False)
+        return self._with_source(positions.map(reader, False, workers, True, "sampled", _bytes("max_item_bytes", max_item_bytes)), is_source=False)
 
     def __getitem__(self, position: int) -> Any:
         """The sample of the source at a position, negative ones from the end, with the source's fields. Only of a source without stages,
@@ -146,9 +150,11 @@ class Pipeline:
         texts become lists, and dicts, tuples and dataclasses such of these. The last batch of a finite pass may be smaller, or is left
         out with drop_last.
 
-        max_item_bytes: for a memory_budget, the most bytes of what another `collate` returns; the default takes those of the items"""
+        max_item_bytes: for a memory_budget, the most bytes of what another `collate` returns; the default's batches take what their items
+            take, unless NumPy widens their types"""
         _refuse_async(collate, "batch")
-        return Pipeline(self._composed.batch(batch_size, drop_last, collate, collate is _collate, max_item_bytes))
+        return Pipeline(self._composed.batch(batch_size, drop_last, collate, collate is _collate,
+                                             _bytes("max_item_bytes", max_item_bytes)))
 
     def bucket_batch(self, boundaries: Sequence[int], *, length: Callable[[Any], int] = len, batch_size: int = 0, max_tokens: int = 0,
                      drop_last: bool = False, collate: Callable[[List[Any]], Any] = _collate,
@@ -159,7 +165,7 @@ class Pipeline:
         _refuse_async(collate, "bucket_batch")
         _refuse_async(length, "bucket_batch")
         return Pipeline(self._composed.bucket_batch(length, list(boundaries), batch_size, max_tokens, drop_last, collate,
-                                                    collate is _collate, max_item_bytes))
+                                                    collate is _collate, _bytes("max_item_bytes", max_item_bytes)))
 
     def windows(self, length: int, *, stride: Optional[int] = None, separator: Optional[int] = None, drop_last: bool = True,
                 max_item_bytes: Optional[int] = None) -> "Pipeline":
@@ -170,7 +176,7 @@ class Pipeline:
         separator: a token to add after each sequence
         drop_last: leave out the tokens at the end of a finite pass that don't fill a window; else they are a shorter one
         max_item_bytes: for a memory_budget, the most bytes of the tokens of an item, of 8 bytes each; more fail"""
-        return Pipeline(self._composed.windows(length, stride, separator, drop_last, max_item_bytes))
+        return Pipeline(self._composed.windows(length, stride, separator, drop_last, _bytes("max_item_bytes", max_item_bytes)))
 
     def finite(self, **options: Any) -> Loader:
         """An iterator over one pass with each item once: each `for` begins the next. Options as feedline.pipeline.Loader."""
@@ -251,7 +257,7 @@ def lines(names: Names, *, shuffle: bool = True, max_line_bytes: Optional[int] =
     """The lines of text files, as str without their ends. With `shuffle` each epoch has an order of files of its own.
 
     max_line_bytes: the longest line, for a memory_budget; a longer one fails"""
-    return _of_source(_native.pipeline.lines(names, shuffle, max_line_bytes))
+    return _of_source(_native.pipeline.lines(names, shuffle, _bytes("max_line_bytes", max_line_bytes)))
 
 
 def records(names: Names, size: int) -> Pipeline:
@@ -260,7 +266,7 @@ def records(names: Names, size: int) -> Pipeline:
 
 
 def tar(names: Names, *, fields: Optional[Mapping[str, Any]] = None, workers: int = 1, shuffle: bool = True,
-        keep_index: bool = False) -> Pipeline:
+        keep_index: bool = False, max_item_bytes: Optional[int] = None) -> Pipeline:
     """The samples of TAR shards, as dicts of bytes: {"__key__": "dir/17", "jpg": b"…", "cls": b"3"} for dir/17.jpg and dir/17.cls.
 
     fields: only these members, as such types: {"jpg": "image", "cls": int, "json": dict, "txt": str, "npy": numpy.ndarray,
@@ -268,13 +274,18 @@ def tar(names: Names, *, fields: Optional[Mapping[str, Any]] = None, workers: in
         feedline.audio.decode(…). Of several names, "jpg;png", the first that there is. A sample without a field fails
     workers: threads that make the fields
     shuffle: each epoch has an order of shards of its own
-    keep_index: len() and global_shuffle() keep the positions of samples in a file beside each shard"""
+    keep_index: len() and global_shuffle() keep the positions of samples in a file beside each shard
+    max_item_bytes: of a sample, or its fields, as of map(): for a memory_budget where filter() or batch() follows, or fields are read"""
     samples = _native.pipeline.tar(names, shuffle, keep_index)
+    most = _bytes("max_item_bytes", max_item_bytes)
     if fields is None:
-        return _of_source(samples)
+        return _of_source(samples, *_measured(most))
     if not isinstance(fields, Mapping):
         raise TypeError(f"fields must be a dict of names and types, not {fields!r}")
     kinds = {name: _images().decode(image=name) if kind == "image" else kind for name, kind in fields.items()}
+    for kind in kinds.values():
+        if callable(kind) and not isinstance(kind, (type, NativeFunction)):
+            _refuse_async(kind, "fields")
     natives = {name: kind.of_member(name) for name, kind in kinds.items() if isinstance(kind, NativeFunction)}
     readers = {name: (lambda value: value) if name in natives else _reader(kind) for name, kind in kinds.items()}
 
@@ -290,31 +301,34 @@ def tar(names: Names, *, fields: Optional[Mapping[str, Any]] = None, workers: in
                 raise ValueError(f"member {name!r}: {error}") from error
         return made
 
-    decoders = [_Map(native, workers, False, True, f"{native.name} {name}") for name, native in natives.items()]
-    return _of_source(samples, *decoders, _Map(read, workers, False, True, "fields"))
+    decoders = [_Map(native, workers, False, True, f"{native.name} {name}", most) for name, native in natives.items()]
+    return _of_source(samples, *decoders, _Map(read, workers, False, True, "fields", most))
 
 
-def arrow(names: Names, columns: Union[str, Sequence[str]] = (), *, shuffle: bool = True, max_row_bytes: int = 1 << 28) -> Pipeline:
+def arrow(names: Names, columns: Union[str, Sequence[str]] = (), *, shuffle: bool = True, max_row_bytes: int = 1 << 28,
+          max_item_bytes: Optional[int] = None) -> Pipeline:
     """The rows of Arrow files and streams as dicts of numbers, texts, bytes, lists, arrays of numbers and dicts; of dates and times as NumPy
     has them. A folder stands for the files data-*.arrow in it, or else *.arrow, as Hugging Face's save_to_disk() writes them.
 
     columns: only these, in this order; a dot leads into a struct: "image.bytes"
     shuffle: each epoch has an order of files of its own
     max_row_bytes: a row whose lists take more, once they are copied, fails
+    max_item_bytes: of a row, as of map(): for a memory_budget where filter() or batch() follows
 
     The files of images and sounds in them are decoded by .map(feedline.images.decode(…)) and .map(feedline.audio.decode(…)), also those of
     which a row has only a path, in a struct {bytes, path}, or as a text if decode is the first function: a relative one begins in the folder
     of the Arrow file. Such paths aren't limited to a folder, so rows decide which files are read."""
     from . import _part
     return _of_source(_part("arrow", "FlatBuffers (on Debian libflatbuffers-dev)").rows(
-        names, list(_listed(columns)), shuffle, max_row_bytes))
+        names, list(_listed(columns)), shuffle, max_row_bytes), *_measured(_bytes("max_item_bytes", max_item_bytes)))
 
 
 def dataset(data: Any, *, shuffle: bool = False, workers: int = 1, max_item_bytes: Optional[int] = None) -> Pipeline:
     """The elements data[0], data[1], … data[len(data) - 1], such as those of a torch.utils.data.Dataset, read by so many threads; with
     `shuffle` in a random order, another one in each epoch. max_item_bytes as map()'s."""
     elements = _of_source(_native.pipeline.range(len(data)),
-                          _Map(lambda index: data[index], workers, False, True, type(data).__name__, max_item_bytes))
+                          _Map(lambda index: data[index], workers, False, True, type(data).__name__,
+                               _bytes("max_item_bytes", max_item_bytes)))
     return elements.global_shuffle() if shuffle else elements
 
 
@@ -345,7 +359,7 @@ def iterate(data: Union[Iterable[Any], Callable[[], Iterable[Any]]], *, max_item
         size = len(data) if isinstance(data, Sized) else None
     except TypeError:  # of a PyTorch DataLoader without a length
         size = None
-    return _of_source(_native.pipeline.iterate(begin, has_state, size, max_item_bytes))
+    return _of_source(_native.pipeline.iterate(begin, has_state, size, _bytes("max_item_bytes", max_item_bytes)))
 
 
 def concat(*pipelines: Pipeline) -> Pipeline:
@@ -428,6 +442,23 @@ def _reader(kind: Any) -> Callable[[bytes], Any]:
     return known.get(kind, kind)
 
 
+def _measured(most: Optional[int]) -> "List[_Map]":
+    """What follows a source whose samples have at most so many bytes as Python's objects."""
+    return [] if most is None else [_Map(lambda sample: sample, 1, False, True, "measure", most)]
+
+
+def _bytes(name: str, value: Any) -> Optional[int]:
+    if value is None:
+        return None
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is a whole number of bytes, not {value!r}") from None
+    if not 1 <= count <= 1 << 50:
+        raise ValueError(f"{name} must be from 1 to 2**50, not {count}")
+    return count
+
+
 def _listed(names: Names) -> Sequence[Any]:
     return [names] if isinstance(names, (str, bytes, os.PathLike)) else list(names)
 
@@ -463,9 +494,12 @@ def _unwrapped(function: Function) -> Function:
 
 
 def _is_async(function: Function) -> bool:
+    return _is(function, inspect.iscoroutinefunction) or _is(function, inspect.isasyncgenfunction)
+
+
+def _is(function: Function, test: Callable[[Any], bool]) -> bool:
     function = _unwrapped(function)
-    tests = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
-    return any(test(f) for test in tests for f in (function, getattr(function, "__call__", None)))
+    return test(function) or test(getattr(function, "__call__", None))
 
 
 def _refuse_async(function: Function, stage: str) -> None:
@@ -496,13 +530,16 @@ def _takes_context(function: Function, stage: str = "map") -> bool:
 
 def _callable(function: Function, workers: Optional[int], concurrency: Optional[int], timeout: Optional[float],
               executor: "Optional[concurrent.futures.Executor]") -> Any:
-    """What a stage calls, by how many workers, and whether with a context."""
+    """What a stage calls, by how many workers, and whether with a context, which a Deferred has itself."""
     if isinstance(function, NativeFunction):
         if concurrency is not None or timeout is not None or executor is not None:
-            raise ValueError(f"{function.name} is a function of C++: of the options only workers, ordered and name are for it")
+            raise ValueError(f"{function.name} runs without Python's lock: concurrency, timeout and executor aren't for it")
         return function, 1 if workers is None else workers, False
     takes_context = _takes_context(function)
     is_async = _is_async(function)
+    if _is(function, inspect.isasyncgenfunction):
+        raise TypeError(f"{_name(function, None)} is an async generator, but map() takes one item of each: let it return a list, and "
+                        "flat_map(list) follow")
     if executor is not None:
         if is_async or takes_context:
             raise ValueError("with an executor the function must be function(item), without a context and not async")
@@ -516,6 +553,8 @@ def _callable(function: Function, workers: Optional[int], concurrency: Optional[
             raise ValueError("an async function has no workers: set concurrency")
         if concurrency is not None and not 1 <= concurrency <= 256:
             raise ValueError(f"concurrency must be from 1 to 256, not {concurrency}")
+        if timeout is not None and not timeout > 0:
+            raise ValueError(f"timeout must be above 0 seconds, not {timeout}")
         return _awaited(function, takes_context, timeout), concurrency or 32, False
     if concurrency is not None or timeout is not None:
         raise ValueError("concurrency and timeout are for async functions: for others set workers")
@@ -523,24 +562,25 @@ def _callable(function: Function, workers: Optional[int], concurrency: Optional[
 
 
 def _by_executor(function: Function, executor: "concurrent.futures.Executor") -> Any:
-    def begin(item: Any, _: None, call: Any) -> None:
+    def submit(item: Any, _: None, call: Any) -> None:
         future = executor.submit(function, item)
         call.on_stop(future.cancel)
         future.add_done_callback(call.settle)
 
-    return _native.pipeline.Deferred(begin, False)
+    return _native.pipeline.Deferred(submit, False)
 
 
 def _awaited(function: Function, takes_context: bool, timeout: Optional[float]) -> Any:
     import asyncio  # only here: it takes a third of the package's own time to import
 
-    def begin(item: Any, context: Optional[Context], call: Any) -> None:
+    async def run(item: Any, context: Optional[Context]) -> Any:
         coroutine = function(item, context) if takes_context else function(item)
-        if timeout is not None:
-            coroutine = asyncio.wait_for(coroutine, timeout)
-        _EventLoop.shared().begin(coroutine, call)
+        return await (coroutine if timeout is None else asyncio.wait_for(coroutine, timeout))
 
-    return _native.pipeline.Deferred(begin, takes_context)
+    def schedule(item: Any, context: Optional[Context], call: Any) -> None:
+        _EventLoop.shared().schedule(run(item, context), call)
+
+    return _native.pipeline.Deferred(schedule, takes_context)
 
 
 class _EventLoop:
@@ -554,16 +594,23 @@ class _EventLoop:
         self._loop = asyncio.new_event_loop()
         self._calls: "collections.deque[Callable[[], Any]]" = collections.deque()
         self._is_woken = False
-        threading.Thread(target=self._loop.run_forever, name="feedline-async", daemon=True).start()
+        threading.Thread(target=self._run, name="feedline-async", daemon=True).start()
 
-    def begin(self, coroutine: Any, call: Any) -> None:
-        """Runs a coroutine for a PendingCall."""
-        def run() -> None:
+    def schedule(self, coroutine: Any, call: Any) -> None:
+        """Runs a coroutine, which settles a PendingCall."""
+        def start() -> None:
             task = self._loop.create_task(coroutine)
             task.add_done_callback(call.settle)
             call.on_stop(lambda: self._soon(task.cancel))
 
-        self._soon(run)
+        self._soon(start)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self._loop.run_forever()
+            except BaseException:  # SystemExit or KeyboardInterrupt of a function, whose call it fails: the others go on
+                pass
 
     def _soon(self, call: Callable[[], Any]) -> None:
         """Calls it in the loop's thread, which wakes once for what several threads ask for."""

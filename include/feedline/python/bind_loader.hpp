@@ -53,7 +53,7 @@ namespace feedline::inline FEEDLINE_ABI::python {
 /// - metrics(), waiting_for(), failures(), memory(), stop(), close() and `with`; len(loader) where the number of batches is
 ///   known. close(drain=True) ends a run, but still yields the items that are ready.
 /// - A sample that fails raises PipelineError, with the attributes stage, sample, epoch, origin and message.
-/// - bind_telemetry adds a live view and reports.
+/// - bind_telemetry adds live_view() and recorder().
 ///
 /// Python's lock is free while the class waits, so other threads go on. Ctrl-C ends a wait for an item at once; it also stops a
 /// start, which takes effect when the source and the stages notice it: the next pass then starts there. One thread at a time may

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
 """The loader: a Python iterator over the batches of the pipeline."""
 import logging
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Union
 
 from numpy import ndarray
 
 from .. import _part
 from .config import DataLoaderConfig
+
+if TYPE_CHECKING:
+    from .._native.pipeline import LiveView, Recorder
 
 _log = logging.getLogger("feedline")
 native: Any = _part("chess", "libdeflate and zlib (on Debian libdeflate-dev and zlib1g-dev)")
@@ -125,11 +128,11 @@ class DataLoader:
             raise RuntimeError("a run with shuffling_chunk_pool.window has no state to load")
         self._loader.load_state_dict(state)
 
-    def live_view(self, every: float = 1.0) -> Any:
+    def live_view(self, every: float = 1.0) -> "LiveView":
         """Shows on the terminal what the run does, until the end of a `with` block."""
         return self._loader.live_view(every)
 
-    def recorder(self, every: float = 0.1, last: float = 600.0) -> Any:
+    def recorder(self, every: float = 0.1, last: float = 600.0) -> "Recorder":
         """Records the run until the end of a `with` block; report(path) of what it returns writes a page about it."""
         return self._loader.recorder(every, last)
 

@@ -563,8 +563,13 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
     is_taken_from_ = has_ended_ = ends_after_ready_ = false;
     last_epoch_.reset();
     begun_epoch_ = begins_with;
-    for (const auto& each : std::vector(observers_))
-      if (const auto observer = each.lock()) observer->started(*run());
+    for (const auto& each : std::vector(observers_)) {
+      try {
+        if (const auto observer = each.lock()) observer->started(*run());
+      } catch (const std::exception& error) { // such as no thread: the pass goes on without it
+        notify(options_.run.on_notice, std::string("a live view or recorder can't begin: ") + error.what());
+      }
+    }
   }
 
   void start_pass(std::uint32_t pass, const std::optional<checkpoint>& resume) {

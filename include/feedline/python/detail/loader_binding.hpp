@@ -104,7 +104,7 @@ inline py::dict as_python(const metrics& m) {
 
 /// A message that names options of C++, with their names in Python.
 inline std::string in_python(std::string text) {
-  static constexpr std::array<std::array<std::string_view, 2>, 9> names{
+  static constexpr std::array<std::array<std::string_view, 2>, 10> names{
       {{", global_shuffle() after the source", ""},
        {"rank::by_sample", "by_sample=True"},
        {"remainder::keep", "remainder=\"keep\""},
@@ -113,7 +113,8 @@ inline std::string in_python(std::string text) {
        {"with finite() or infinite()", "with another `for`"},
        {"infinite()", "infinite=True"},
        {"finite()", "infinite=False"},
-       {"set allow_grown_data", "set allow_grown_data=True"}}};
+       {"set allow_grown_data", "set allow_grown_data=True"},
+       {"lines_options::", ""}}};
   if (const std::size_t end = text.find(": "); text.starts_with("feedline::") && end != std::string::npos)
     text.erase(0, end + 2); // the function that says it
   for (const auto& [name, in_python] : names)
