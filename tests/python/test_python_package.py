@@ -103,6 +103,9 @@ def test_mypy_accepts_right_uses_and_names_wrong_ones(tmp_path):
     for name in PARTS:
         wrong = checked(tmp_path, "    " + WRONG[name])
         assert wrong.returncode != 0 and "use.py" in wrong.stdout, name
+    whole = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), "-p", "feedline"], cwd=PACKAGE.parent,
+                           capture_output=True, text=True, timeout=300)
+    assert whole.returncode == 0, whole.stdout
 
 
 @pytest.mark.parametrize("name, options, near", [

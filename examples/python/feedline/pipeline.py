@@ -356,7 +356,7 @@ def iterate(data: Union[Iterable[Any], Callable[[], Iterable[Any]]], *, max_item
         return iter(items)
 
     try:
-        size = len(data) if isinstance(data, Sized) else None
+        size = len(data) if isinstance(data, Sized) else None  # type: ignore[arg-type]
     except TypeError:  # of a PyTorch DataLoader without a length
         size = None
     return _of_source(_native.pipeline.iterate(begin, has_state, size, _bytes("max_item_bytes", max_item_bytes)))
