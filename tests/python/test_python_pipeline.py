@@ -555,6 +555,42 @@ def test_a_stop_cancels_async_functions():
     assert cancelled.wait(20)
 
 
+async def the_same(item):
+    return dict(item)
+
+
+def test_batches_keep_their_epochs_through_functions():
+    batches = numbers(8).map(lambda n: {"n": n}).batch(4)
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        for p in (batches, batches.map(dict), batches.map(the_same), batches.map(dict, executor=threads), batches.filter(len)):
+            epochs = [b["epoch"].tolist() for b in p.finite(epochs=2, epoch=True)]
+            assert epochs == [[0] * 4, [0] * 4, [1] * 4, [1] * 4]
+
+
+def test_what_a_stop_finds_before_its_start_never_starts():
+    blocked, scheduled, began = threading.Event(), threading.Event(), []
+
+    async def forever(n):
+        began.append(n)
+        blocked.set()
+        scheduled.wait(20)  # nothing else can start
+        await asyncio.sleep(1000)
+
+    loader = numbers(2).map(lambda n: n if n == 0 or blocked.wait(20) else None).map(forever, concurrency=2).finite()
+
+    def stop():
+        blocked.wait(20)
+        time.sleep(0.2)  # the second call waits for the loop
+        loader.stop()
+
+    threading.Thread(target=stop).start()
+    assert list(loader) == []
+    loader.close()
+    scheduled.set()
+    assert list(numbers(3).map(wait_a_little).finite()) == [0, 1, 2]
+    assert began == [0]
+
+
 def test_an_executor_does_the_work():
     with concurrent.futures.ThreadPoolExecutor(3) as threads:
         assert list(numbers(20).map(doubled, executor=threads).finite()) == [2 * n for n in range(20)]
@@ -908,6 +944,16 @@ def test_samples_of_shards_are_larger_as_pythons(shards, stage):
     assert len(list(sampled.finite(**budget))) > 0
     with pytest.raises(feedline.PipelineError, match="max_item_bytes, 10"):
         list(feedline.tar(shards / "*.tar", max_item_bytes=10).finite())
+    with pytest.raises(ValueError, match="isn't known"):
+        stage(feedline.concat(feedline.iterate([1], max_item_bytes=100), feedline.tar(shards / "*.tar"))).finite(**budget).memory()
+    with pytest.raises(feedline.PipelineError, match="at least 24 bytes, more than max_item_bytes, 16"):
+        list(feedline.iterate([[1, 2], [3, 4, 5]], max_item_bytes=1000).windows(2, max_item_bytes=16).finite())
+
+
+def test_pairs_take_what_both_parts_take():
+    part = feedline.iterate([1, 2], max_item_bytes=100).map(doubled, max_item_bytes=5000)
+    each = lambda p: float(re.search(r"-> caller +\d+ +([\d.]+) KB", p.finite().memory())[1])
+    assert 5 < each(feedline.concat(part, part)) < 5.3 and 10 < each(feedline.zip(part, part)) < 10.6
 
 
 def test_texts_may_be_four_times_as_large_as_pythons(tmp_path):
@@ -1227,6 +1273,10 @@ def test_native_functions_decode_paths_bytes_and_members(tmp_path):
     batch = next(changed.finite())
     assert np.array_equal(batch["png"], expected) and batch["label"].tolist() == [3] * 5
     assert np.array_equal(decode()(folder / "2.png"), expected[2])
+    limited = lambda most: list(feedline.files(folder / "*.png").map(decode(), max_item_bytes=most).batch(5).finite(memory_budget=10**8))
+    assert np.array_equal(limited(2000)[0], expected)
+    with pytest.raises(feedline.PipelineError, match="more than max_item_bytes, 700"):
+        limited(700)
     random = lambda seed: next(feedline.files(folder / "*.png").map(feedline.images.decode(size=16), workers=3).batch(5).finite(seed=seed))
     assert np.array_equal(random(1), random(1)) and not np.array_equal(random(1), random(2))
     with pytest.raises(feedline.PipelineError, match="map `decode` failed on sample 0"):
