@@ -567,6 +567,24 @@ def test_batches_keep_their_epochs_through_functions():
             assert epochs == [[0] * 4, [0] * 4, [1] * 4, [1] * 4]
 
 
+def test_the_context_of_an_async_function_ends_with_its_call():
+    kept, calls = [], []
+
+    async def keep(n, context):
+        for earlier in kept:
+            earlier.count("afterwards", 1)
+            earlier.on_stop(lambda: calls.append(n))
+        kept.append(context)
+        await asyncio.sleep(0)
+        context.count("in time", 1)
+        return n
+
+    loader = numbers(20).map(keep, concurrency=1).prefetch(1).finite()
+    assert [next(loader) for _ in range(10)] == list(range(10))
+    loader.close()
+    assert "afterwards" not in str(loader.metrics()) and "in time" in str(loader.metrics()) and calls == []
+
+
 def test_what_a_stop_finds_before_its_start_never_starts():
     blocked, scheduled, began = threading.Event(), threading.Event(), []
 
