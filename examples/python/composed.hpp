@@ -45,12 +45,14 @@ struct composed {
     composed longer(std::move(result));
     longer.functions = functions;
     longer.as_python = as_python;
+    longer.parts_as_python = parts_as_python;
     longer.functions.insert(longer.functions.end(), called.begin(), called.end());
     return longer;
   }
 
   composed with_growth(growth grow) && {
     as_python = grow;
+    parts_as_python.clear();
     return std::move(*this);
   }
 
@@ -64,7 +66,8 @@ struct composed {
   void clear() { functions.clear(); }
 
   pipeline stages;
-  growth as_python = &same; // of its items
+  growth as_python = &same;              // of its items
+  std::vector<growth> parts_as_python{}; // of those of each part of concat, mix and zip
   std::optional<feedline::python::object_source> by_position{};
   std::optional<feedline::any_source<feedline::python::object>> part{}; // of concat, mix and zip
   std::function<std::uint64_t()> size{};                                // may throw Python's TypeError

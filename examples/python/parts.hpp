@@ -34,6 +34,9 @@ class native_function {
 
   virtual const char* name() const noexcept = 0;
 
+  /// Whether it needs an item as a Python object.
+  virtual bool sees_python() const noexcept { return false; }
+
   virtual feedline::python::object call(feedline::python::object&& item,
                                         feedline::context& context) const = 0;
 

@@ -301,6 +301,8 @@ class deferred final : public native_function {
 
   const char* name() const noexcept override { return "deferred"; }
 
+  bool sees_python() const noexcept override { return true; }
+
   object call(object&& item, fl::context& c) const override {
     struct started {
       ~started() {
@@ -348,6 +350,9 @@ class item_function : public function {
     if (py::isinstance<native_function>(f)) native_ = f.cast<std::shared_ptr<native_function>>();
   }
 
+  /// Whether items become Python's for it.
+  bool sees_python() const noexcept { return !native_ || native_->sees_python(); }
+
   bool is_native() const noexcept { return native_ != nullptr; }
 
   const item_limit& limit() const noexcept { return limit_; }
@@ -378,8 +383,12 @@ class item_functions {
  public:
   enum class kind { one, of_parts, of_tuples };
 
-  item_functions(std::vector<std::vector<item_function>> of, kind k)
-      : of_(std::move(of)), kind_(k), are_python_(std::ranges::none_of(of_, [](const auto& functions) {
+  /// `grow`: the bytes that the items of each part have once Python has them.
+  item_functions(std::vector<std::vector<item_function>> of, kind k, std::vector<composed::growth> grow)
+      : of_(std::move(of)),
+        kind_(k),
+        grow_(std::move(grow)),
+        are_python_(std::ranges::none_of(of_, [](const auto& functions) {
           return std::ranges::any_of(functions, &item_function::is_native);
         })) {}
 
@@ -400,12 +409,12 @@ class item_functions {
 
   std::optional<std::size_t> bytes_given(std::optional<std::size_t> in) const {
     std::size_t all = 0;
-    for (const auto& functions : of_) {
-      std::size_t of_part = 0; // a function's argument and result aren't there at once for long
-      if (functions.empty()) {
-        if (!in) return std::nullopt;
-        of_part = *in;
-      }
+    for (std::size_t i = 0; i < of_.size(); ++i) {
+      const std::vector<item_function>& functions = of_[i];
+      const composed::growth grow = i < grow_.size() ? grow_[i] : &composed::same;
+      const auto as_python = in ? grow(*in) : std::nullopt;
+      if (!as_python && (functions.empty() || functions.front().sees_python())) return std::nullopt;
+      std::size_t of_part = functions.empty() ? *as_python : 0;
       for (const item_function& f : functions) {
         const auto made = f.limit().bytes_with<object>();
         if (!made) return std::nullopt;
@@ -430,6 +439,7 @@ class item_functions {
 
   std::vector<std::vector<item_function>> of_;
   kind kind_;
+  std::vector<composed::growth> grow_;
   bool are_python_;
 };
 
@@ -507,8 +517,8 @@ class items_of {
 
 class expanded : public function {
  public:
-  expanded(const py::object& f, bool with_context, item_limit limit)
-      : function(f, with_context), limit_(limit) {}
+  expanded(const py::object& f, bool with_context, composed::growth grow, item_limit limit)
+      : function(f, with_context), grow_(grow), limit_(limit) {}
 
   items_of operator()(object& item, fl::context& c) const {
     const lock held;
@@ -517,11 +527,12 @@ class expanded : public function {
     return {py::iter(made), std::move(context), limit_};
   }
 
-  std::optional<std::size_t> bytes_given(std::optional<std::size_t>) const {
-    return limit_.bytes_with<object>();
+  std::optional<std::size_t> bytes_given(std::optional<std::size_t> in) const {
+    return in && grow_(*in) ? limit_.bytes_with<object>() : std::nullopt;
   }
 
  private:
+  composed::growth grow_;
   item_limit limit_;
 };
 
@@ -537,9 +548,9 @@ struct length : function {
 /// Makes one object of the samples of a batch: `collate(list)`.
 class collated : public function {
  public:
-  /// `grow`: the bytes of a batch, of those of its items together; nothing if they are unknown.
-  collated(const py::object& collate, composed::growth grow, item_limit limit)
-      : function(collate, false), grow_(grow), limit_(limit) {}
+  /// `grow`: the bytes of the items once Python has them. `adds_up`: a batch takes no more than they do.
+  collated(const py::object& collate, composed::growth grow, bool adds_up, item_limit limit)
+      : function(collate, false), grow_(grow), adds_up_(adds_up), limit_(limit) {}
 
   object operator()(fl::batch_of<object, fl::as_list_t>&& batch, fl::context& c) const {
     const lock held;
@@ -553,12 +564,13 @@ class collated : public function {
   }
 
   std::optional<std::size_t> bytes_given(std::optional<std::size_t> of_items) const {
-    if (limit_) return limit_.bytes_with<object>();
-    return of_items ? grow_(*of_items) : std::nullopt;
+    const auto as_python = of_items ? grow_(*of_items) : std::nullopt;
+    return limit_ && as_python ? limit_.bytes_with<object>() : adds_up_ ? as_python : std::nullopt;
   }
 
  private:
   composed::growth grow_;
+  bool adds_up_;
   item_limit limit_;
 };
 
@@ -641,7 +653,8 @@ class iterable {
  public:
   static constexpr fl::source_traits traits{.kind = "iterable"};
 
-  iterable(const py::object& make, item_limit limit) : make_(make.ptr()), limit_(limit) {}
+  iterable(const py::object& make, item_limit limit, bool checks_limit)
+      : make_(make.ptr()), limit_(limit), checks_limit_(checks_limit) {}
 
   void start_epoch(const fl::epoch& e) {
     const lock held;
@@ -651,7 +664,7 @@ class iterable {
   std::optional<object> next() {
     const lock held;
     auto item = next_of(iterator_->get());
-    if (item) limit_.check_item(*item);
+    if (item && checks_limit_) limit_.check_item(*item);
     return item;
   }
 
@@ -660,6 +673,7 @@ class iterable {
  protected:
   py::handle make_; // which the pipeline keeps alive
   item_limit limit_;
+  bool checks_limit_;
   std::shared_ptr<const object> iterator_;
 };
 
@@ -693,13 +707,15 @@ class resumable_iterable : public iterable {
 };
 
 composed iterate(const py::object& make, bool has_state, std::optional<std::uint64_t> size,
-                 const maybe_bytes& max_item_bytes) {
+                 const maybe_bytes& max_item_bytes, bool checks_limit) {
   const item_limit limit(max_item_bytes);
-  composed all =
-      only_in_order(has_state ? part(resumable_iterable(make, limit)) : part(iterable(make, limit)), [size] {
-        if (!size) throw py::type_error("this loader has no length: its iterable has none");
-        return *size;
-      });
+  composed all = only_in_order(has_state ? part(resumable_iterable(make, limit, checks_limit))
+                                         : part(iterable(make, limit, checks_limit)),
+                               [size] {
+                                 if (!size)
+                                   throw py::type_error("this loader has no length: its iterable has none");
+                                 return *size;
+                               });
   all.functions.push_back(make);
   return all;
 }
@@ -749,6 +765,7 @@ composed combined(composed all, const std::vector<composed>& pipelines) {
   for (const composed& p : pipelines) {
     all.functions.insert(all.functions.end(), p.functions.begin(), p.functions.end());
     if (all.as_python == &composed::same || p.as_python == &composed::unknown) all.as_python = p.as_python;
+    all.parts_as_python.push_back(p.as_python);
   }
   return all;
 }
@@ -806,7 +823,7 @@ composed mix(const std::vector<composed>& pipelines, const std::vector<double>& 
 composed map(const composed& p, const py::object& f, bool with_context, std::int64_t workers, bool ordered,
              const std::string& name, const maybe_bytes& max_item_bytes) {
   const item_functions called({{item_function(f, with_context, item_limit(max_item_bytes))}},
-                              item_functions::kind::one);
+                              item_functions::kind::one, {p.as_python});
   return with_workers(p, {f}, workers, ordered, name,
                       [&](auto... options) { return fl::map(called, options...); });
 }
@@ -824,7 +841,8 @@ composed map_parts(const composed& p,
     }
   }
   const item_functions called(std::move(all),
-                              zipped ? item_functions::kind::of_tuples : item_functions::kind::of_parts);
+                              zipped ? item_functions::kind::of_tuples : item_functions::kind::of_parts,
+                              p.parts_as_python);
   return with_workers(p, kept_alive, workers, ordered, name,
                       [&](auto... options) { return fl::map(called, options...); });
 }
@@ -838,7 +856,7 @@ composed filter(const composed& p, const py::object& f, bool with_context, std::
 
 composed flat_map(const composed& p, const py::object& f, bool with_context, std::int64_t workers,
                   bool ordered, const std::string& name, const maybe_bytes& max_item_bytes) {
-  const expanded called(f, with_context, item_limit(max_item_bytes));
+  const expanded called(f, with_context, p.as_python, item_limit(max_item_bytes));
   return with_workers(p, {f}, workers, ordered, name,
                       [&](auto... options) { return fl::flat_map(called, options...); });
 }
@@ -900,6 +918,14 @@ class read_at_positions final : public native_function {
 
  private:
   fl::python::object_source source_;
+};
+
+/// Leaves items as they are: with a limit it measures them.
+class measure final : public native_function {
+ public:
+  const char* name() const noexcept override { return "measure"; }
+
+  object call(object&& item, fl::context&) const override { return std::move(item); }
 };
 
 std::shared_ptr<native_function> reader(const composed& p) {
@@ -1005,8 +1031,7 @@ composed prefetch(const composed& p, std::int64_t items) {
 /// `adds_up`: a batch takes no more than its items together.
 auto collating(const composed& p, const py::object& collate, bool adds_up,
                const maybe_bytes& max_item_bytes) {
-  const composed::growth grow = adds_up ? p.as_python : &composed::unknown;
-  return fl::map(collated(collate, grow, item_limit(max_item_bytes)), fl::name{"collate"});
+  return fl::map(collated(collate, p.as_python, adds_up, item_limit(max_item_bytes)), fl::name{"collate"});
 }
 
 composed batch(const composed& p, std::int64_t size, bool drop_last, const py::object& collate, bool adds_up,
@@ -1149,6 +1174,7 @@ void add_pipeline(py::module_& m) {
   m.def("lines", &lines);
   m.def("tar", &tar);
   m.def("iterate", &iterate);
+  m.def("measure", []() -> std::shared_ptr<native_function> { return std::make_shared<measure>(); });
   m.def("concat", &concat);
   m.def("mix", &mix);
   m.def("zip", &zip);

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Makes one batch of the items of a list, and measures items."""
-import collections
 import copy
 import dataclasses
+import gc
 import numbers
 import sys
 import types
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any, Dict, List, Set
 
 import numpy
 
@@ -49,78 +49,66 @@ def collate(items: List[Any], _where: str = "") -> Any:
 
 
 def bytes_of(item: Any, most: int) -> int:
-    """The bytes of an item with all that it holds, each thing counted once; or a number above `most` if it has more. Arrays that are views
-    have those of their whole array, unless something else refers to it, too. Modules, classes, functions and loggers don't count."""
+    """The bytes of an item with all that it holds; or a number above `most` if it has more. An array counts as often as it is there, since a
+    batch copies it each time; one that is a view has the bytes of its whole array, unless something else refers to that, too.
+    Everything else counts once; modules, classes, functions and loggers don't."""
     total = 0
     seen: Set[int] = set()
-    views: Dict[int, Tuple[Any, List[int]]] = {}
+    views: Dict[int, List[Any]] = {}  # by their base: it, their bytes, and their number
+    logging = sys.modules.get("logging")
+    shared = _SHARED if logging is None else (*_SHARED, logging.Logger)
     left = [item]
     while left and total <= most:
         part = left.pop()
-        if id(part) in seen or isinstance(part, _SHARED) or type(part).__module__ == "logging":
-            continue
-        seen.add(id(part))
-        base = part.base if isinstance(part, numpy.ndarray) else None
-        while isinstance(base, numpy.ndarray) and base.base is not None:
-            base = base.base
-        if base is None:
+        kind = type(part)
+        if kind in _PLAIN:
+            if id(part) not in seen:
+                seen.add(id(part))
+                total += sys.getsizeof(part)
+        elif issubclass(kind, numpy.ndarray):
+            base = part.base
+            while isinstance(base, numpy.ndarray) and base.base is not None:
+                base = base.base
+            if base is None:
+                total += max(sys.getsizeof(part), part.nbytes)
+            else:
+                total += sys.getsizeof(part)
+                of_base = views.setdefault(id(base), [base, 0, 0])
+                of_base[1] += part.nbytes
+                of_base[2] += id(part) not in seen
+            del base
+            if id(part) not in seen:
+                seen.add(id(part))
+                left += gc.get_referents(part)  # of a subclass
+                if part.dtype.hasobject:
+                    left += part.ravel().tolist()
+        elif id(part) not in seen and not issubclass(kind, shared):
+            seen.add(id(part))
             total += _own_bytes(part)
-        else:
-            total += sys.getsizeof(part)
-            views.setdefault(id(base), (base, []))[1].append(part.nbytes)
-        del base
-        left += _parts(part)
-    for base, sizes in views.values():
-        # This loop, its tuple, getrefcount() and the views
-        is_its_own = sys.getrefcount(base) <= 3 + len(sizes) and type(base).__module__ != "mmap"
-        total += max(sum(sizes), _own_bytes(base)) if is_its_own else sum(sizes)
+            left += gc.get_referents(part)
+    for base, size, count in views.values():
+        # This loop, its list, getrefcount() and the views
+        is_its_own = sys.getrefcount(base) <= 3 + count and type(base).__module__ != "mmap"
+        total += max(size, _own_bytes(base)) if is_its_own else size
     return total
 
 
-_SHARED = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+_PLAIN = frozenset((int, float, bool, complex, str, bytes, bytearray, type(None)))
+_SHARED = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.CodeType, types.FrameType,
+           types.TracebackType)
 
 
 def _own_bytes(item: Any) -> int:
-    own = sys.getsizeof(item, 64)
     try:
+        own = sys.getsizeof(item, 64)
         if hasattr(item, "element_size") and hasattr(item, "nelement"):  # a tensor of PyTorch's
             return max(own, int(item.element_size() * item.nelement()))
         if type(item).__module__.startswith("PIL.") and hasattr(item, "getbands"):
             width, height = item.size
             return own + width * height * (1 if item.mode in ("1", "L", "P") else 4)
-        return max(own, int(getattr(item, "nbytes", 0)))
-    except Exception:
-        return own
-
-
-def _parts(item: Any) -> List[Any]:
-    """What an object holds."""
-    if isinstance(item, (str, bytes, int, float, complex)) and type(item).__module__ == "builtins":
-        return []
-    parts: List[Any] = []
-    if isinstance(item, (dict, types.MappingProxyType)):
-        parts += [part for pair in item.items() for part in pair]
-    elif isinstance(item, (list, tuple, set, frozenset, collections.deque)):
-        parts += item
-    elif isinstance(item, numpy.ma.MaskedArray):
-        parts.append(numpy.ma.getmask(item))
-    if isinstance(item, numpy.ndarray) and item.dtype == object:
-        parts += item.ravel().tolist()
-    for kind in type(item).__mro__:
-        slots = vars(kind).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            parts.append(_attribute(item, name))
-    attributes = _attribute(item, "__dict__")
-    if isinstance(attributes, dict):
-        parts.append(attributes)
-    return parts
-
-
-def _attribute(item: Any, name: str) -> Any:
-    try:
-        return object.__getattribute__(item, name)
-    except Exception:
-        return None
+        return own if type(item) is memoryview else max(own, int(getattr(item, "nbytes", 0)))
+    except Exception:  # of a function of the item's class
+        return 64
 
 
 def _stacked(stack: Any, items: List[Any], where: str) -> Any:

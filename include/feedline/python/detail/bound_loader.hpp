@@ -304,7 +304,7 @@ class [[gnu::visibility("hidden")]] python_loader : public std::enable_shared_fr
   std::shared_ptr<Observer> observed(const Options& options) {
     const inside here(*this);
     auto made = std::make_shared<Observer>(options);
-    if (has_begun_ && !ended_) made->started(*run());
+    if (has_begun_ && !ended_ && is_running()) made->started(*run());
     std::erase_if(observers_, [](const auto& observer) { return observer.expired(); });
     observers_.push_back(made);
     return made;
