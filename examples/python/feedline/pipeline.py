@@ -67,8 +67,9 @@ class Pipeline:
         executor: calls function(item) by executor.submit(), such as that of a ProcessPoolExecutor, with as many calls at once as it has
             workers
         max_item_bytes: for a memory_budget, the most bytes of a result with all that it holds; a larger one fails.
-            It is measured under Python's lock: a small dict takes 2 us, each number in a list 0.2 us. A view counts its whole array, unless something else refers to
-            that, such as a variable of a generator: yield a copy. Tensors count their elements; what several items share counts for each
+            It is measured under Python's lock: a small dict takes 2 us, each number in a list 0.2 us. A view counts its whole array,
+            unless something else refers to that, such as a variable of a generator: yield a copy. Tensors count their elements; what
+            several items share counts for each
 
         An exception is a failure of its sample: PipelineError, or what on_error="skip" leaves out. So is None as a result."""
         call, threads, takes_context = _callable(function, workers, concurrency, timeout, executor)
