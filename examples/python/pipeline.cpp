@@ -166,7 +166,7 @@ class item_limit {
 
   explicit operator bool() const noexcept { return bytes_ != 0; }
 
-  /// Of a value of type T that owns so many; nothing if they are unknown.
+  /// The most bytes of a T whose contents keep to the limit; nothing if there is no limit.
   template <class T>
   std::optional<std::size_t> bytes_with() const {
     return bytes_ == 0 ? std::nullopt : std::optional(bytes_ + sizeof(T));
@@ -316,7 +316,7 @@ class deferred final : public native_function {
     } own;
 
     const auto pending = std::make_shared<pending_call>();
-    const std::vector<std::uint32_t> epochs = item.epochs;
+    std::vector<std::uint32_t> epochs = std::move(item.epochs);
     {
       const lock held;
       const object begun = std::move(item); // dropped with the lock
@@ -324,7 +324,7 @@ class deferred final : public native_function {
       called(begin_.get().ptr(), begun.get(), py::cast(own.context), py::cast(pending));
     }
     object made = pending->wait(c.stop);
-    made.epochs = epochs;
+    made.epochs = std::move(epochs);
     return made;
   }
 
@@ -936,7 +936,7 @@ composed shuffle(const composed& p, std::int64_t buffer_size, std::int64_t min_s
   return p.then(p.stages.append(fl::shuffle(shuffle_of(buffer_size, min_size, 1, std::nullopt))));
 }
 
-/// Makes vectors of tokens, each with at most so many bytes.
+/// Makes vectors of tokens, and refuses those above a limit of bytes.
 class token_maker {
  public:
   explicit token_maker(item_limit limit) : limit_(limit) {}
