@@ -98,7 +98,7 @@ FEEDLINE_INLINE resampler::region resampler::plan(const axis_map& rows, const ax
 
 // From row to row of the ring.
 FEEDLINE_INLINE std::size_t pitch_of(std::size_t row_bytes) noexcept {
-  return padded_row(row_bytes) + row_block;
+  return padded_row(row_bytes) + row_padding;
 }
 
 FEEDLINE_INLINE std::size_t resampler::rows_in_ring() const noexcept {
