@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <feedline/core/options.hpp>
 #include <feedline/core/plan/run_plan.hpp>
 #include <feedline/core/random.hpp>
 #include <feedline/core/transport/channel.hpp>
@@ -68,7 +69,8 @@ class simulated_run {
                            0};
     };
     const run_plan plan({"source", sizeof(std::uint64_t), 0}, {},
-                        {segment(false, 1), segment(true, load.workers), segment(false, 1)}, false, 0, 0);
+                        {segment(false, 1), segment(true, load.workers), segment(false, 1)}, false,
+                        as_run_options(feedline::finite_options{}));
     capacity_ = plan.packets(0).packets;
     slots_.resize(plan.packets(1).packets);
     queue_ = make_queue<transport::spread>(plan.packets(0), load.workers + 2);

@@ -438,8 +438,13 @@ FEEDLINE_INLINE const std::vector<failure_count>& run_handle::failure_counts() c
 }
 
 FEEDLINE_INLINE metrics run_handle::metrics() {
-  return owned_ ? owned_->at.collector->report(*owned_->run, owned_->at.consumer, *owned_->at.failures)
-                : feedline::metrics{};
+  if (!owned_) return {};
+  detail::delivery& at = owned_->at;
+  {
+    const std::lock_guard lock(owned_->run->report_mutex());
+    if (!at.collector) at.collector = std::make_shared<detail::metrics_collector>();
+  }
+  return at.collector->report(*owned_->run, at.consumer, *at.failures);
 }
 
 FEEDLINE_INLINE std::string run_handle::waiting_for() const {

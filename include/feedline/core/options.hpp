@@ -2,12 +2,15 @@
 #pragma once
 // The options of a run.
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <feedline/core/callback.hpp>
@@ -17,6 +20,44 @@
 #include <feedline/core/rank.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
+
+namespace detail {
+
+struct delivery;
+class pipeline_run;
+class run_plan;
+
+/// The queue capacity at which the run stays within a memory_budget, `capacity` or a smaller one. Throws std::invalid_argument if
+/// there is none.
+std::size_t capacity_within(const run_plan& plan, std::size_t budget, std::size_t capacity);
+
+/// The sentence for on_starved: what limits the run whose consumer waits.
+std::string why_starved(delivery& at);
+
+/// The thread of the watchdog: reports waits of the consumer until the run ends.
+void watch_waits(pipeline_run& run);
+
+/// An option that few programs set, and a function that runs only then: the others needn't compile that.
+template <class Value, auto* Function>
+class rare_option {
+ public:
+  rare_option() = default;
+
+  template <class Given>
+    requires(std::convertible_to<Given, Value> && !std::is_same_v<Given, rare_option>)
+  rare_option(Given given) : value_(static_cast<Value>(std::move(given))), function_(Function) {}
+
+  const Value& value() const noexcept { return value_; }
+
+  /// Null if the option wasn't set.
+  decltype(Function) function() const noexcept { return function_; }
+
+ private:
+  Value value_{};
+  decltype(Function) function_ = nullptr;
+};
+
+} // namespace detail
 
 /// How many failed samples `on_error::skip` accepts by default.
 inline constexpr std::size_t default_failure_limit = 1000;
@@ -41,7 +82,7 @@ struct infinite_options {
   std::size_t queue_capacity = 0;
   /// The most bytes that the run may hold (see memory_plan). Queues are shortened to fit, except those of
   /// prefetch(n). 0: no limit.
-  std::size_t memory_budget = 0;
+  detail::rare_option<std::size_t, &detail::capacity_within> memory_budget{};
   feedline::rank rank{};              ///< this process's share of the data set
   std::optional<checkpoint> resume{}; ///< where to continue; a checkpoint of another run is refused
   /// Accepts files or elements that were appended after the checkpoint was taken: they take part from the
@@ -52,11 +93,11 @@ struct infinite_options {
   /// If the consumer waits for more than half of the time up to `starved_after`: receives once a sentence that says what
   /// limits the run.
   /// Called by the thread that calls next(); next() then throws what this function throws.
-  callback<std::string> on_starved{};
+  detail::rare_option<callback<std::string>, &detail::why_starved> on_starved{};
   std::chrono::nanoseconds starved_after = std::chrono::seconds(30); ///< since the start
   /// If next() has waited for that long: on_notice receives a sentence that says for what (see run_handle::waiting_for()), in
   /// another thread; what it throws is ignored there. 0: never.
-  std::chrono::nanoseconds watchdog{0};
+  detail::rare_option<std::chrono::nanoseconds, &detail::watch_waits> watchdog{};
   /// The part of the processors (see processors()) that the threads of the run may use, from 0 to 1: a thread waits
   /// between two packets while the run is ahead of that, so packets that take long make it uneven. 0: no limit.
   double cpu_share = 0;
@@ -77,16 +118,19 @@ struct finite_options {
   std::size_t failure_limit =
       default_failure_limit; ///< with on_error::skip: one more failed sample ends the run
   std::vector<stage_failure_limit> stage_failure_limits{}; ///< the same for single stages
-  callback<failure> on_failure{};     ///< receives each failure that is skipped, as in infinite_options
-  std::size_t queue_capacity = 0;     ///< the most samples (or batches) that each queue holds; 0: automatic
-  std::size_t memory_budget = 0;      ///< the most bytes that the run may hold, as in infinite_options
+  callback<failure> on_failure{}; ///< receives each failure that is skipped, as in infinite_options
+  std::size_t queue_capacity = 0; ///< the most samples (or batches) that each queue holds; 0: automatic
+  /// The most bytes that the run may hold, as in infinite_options.
+  detail::rare_option<std::size_t, &detail::capacity_within> memory_budget{};
   feedline::rank rank{};              ///< this process's share of the data set
   std::optional<checkpoint> resume{}; ///< where to continue; a checkpoint of another run is refused
   bool allow_grown_data = false;      ///< accepts data that was appended, as in infinite_options
   callback<std::string> on_notice{};  ///< receives a sentence about something unusual, as in infinite_options
-  callback<std::string> on_starved{}; ///< receives what limits a slow run, as in infinite_options
+  /// Receives what limits a slow run, as in infinite_options.
+  detail::rare_option<callback<std::string>, &detail::why_starved> on_starved{};
   std::chrono::nanoseconds starved_after = std::chrono::seconds(30); ///< as in infinite_options
-  std::chrono::nanoseconds watchdog{0}; ///< reports that next() waits for so long, as in infinite_options
+  /// Reports that next() waits for so long, as in infinite_options.
+  detail::rare_option<std::chrono::nanoseconds, &detail::watch_waits> watchdog{};
   double cpu_share = 0; ///< the part of the processors that the run may use, as in infinite_options
   int nice = 0;         ///< lowers the priority of its threads, as in infinite_options
 };
@@ -105,13 +149,13 @@ struct run_options {
   std::vector<stage_failure_limit> stage_failure_limits;
   callback<failure> on_failure;
   callback<std::string> on_notice;
-  callback<std::string> on_starved;
+  rare_option<callback<std::string>, &why_starved> on_starved;
   std::chrono::nanoseconds starved_after;
-  std::chrono::nanoseconds watchdog;
+  rare_option<std::chrono::nanoseconds, &watch_waits> watchdog;
   double cpu_share;
   int nice;
   std::size_t queue_capacity;
-  std::size_t memory_budget;
+  rare_option<std::size_t, &capacity_within> memory_budget;
   feedline::rank rank;
   std::optional<checkpoint> resume;
   bool allow_grown_data;
@@ -160,8 +204,8 @@ template <class Options>
 run_options as_run_options(const Options& o, std::uint32_t epochs,
                            const std::optional<std::uint32_t>& first_epoch = {}) {
   refuse_negative(o.queue_capacity, "feedline: the queue_capacity");
-  refuse_negative(o.memory_budget, "feedline: the memory_budget");
-  if (o.watchdog < std::chrono::nanoseconds(0) || o.starved_after < std::chrono::nanoseconds(0))
+  refuse_negative(o.memory_budget.value(), "feedline: the memory_budget");
+  if (o.watchdog.value() < std::chrono::nanoseconds(0) || o.starved_after < std::chrono::nanoseconds(0))
     throw std::invalid_argument("feedline: the time of the watchdog or of starved_after is negative");
   if (!(o.cpu_share >= 0 && o.cpu_share <= 1))
     throw std::invalid_argument("feedline: cpu_share is " + std::to_string(o.cpu_share) +

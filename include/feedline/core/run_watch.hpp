@@ -86,6 +86,9 @@ namespace feedline::inline FEEDLINE_ABI {
 
 FEEDLINE_INLINE run_watch::run_watch(const run_handle& loader)
     : seen_(std::make_shared<detail::watched_run>()) {
+  seen_->report = [](detail::watched_run& watch, detail::delivery& of) {
+    return watch.collector.report(of.run, of.consumer, *of.failures);
+  };
   if (!loader.get()) return;
   seen_->link = loader.get()->link;
   seen_->memory = loader.memory();
@@ -94,7 +97,7 @@ FEEDLINE_INLINE run_watch::run_watch(const run_handle& loader)
 
 FEEDLINE_INLINE metrics run_watch::metrics() const {
   feedline::metrics now;
-  const auto read = [&](detail::delivery& of) { now = seen_->report(of); };
+  const auto read = [&](detail::delivery& of) { now = seen_->report(*seen_, of); };
   if (seen_->link && seen_->link->with_run(read)) return now;
   const std::lock_guard lock(seen_->mutex);
   now = seen_->last;

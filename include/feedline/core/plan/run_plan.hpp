@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <feedline/core/memory_plan.hpp>
+#include <feedline/core/options.hpp>
 #include <feedline/core/plan/facts.hpp>
 #include <feedline/core/plan/measure.hpp>
 #include <feedline/core/plan/segments.hpp>
@@ -20,11 +21,11 @@ struct packet_plan {
 
 class run_plan {
  public:
-  /// `budget`: the most bytes that the run may hold, or 0. `capacity`: the most items in a queue; 0: chosen to suit the
-  /// workers and, if the source `is_live`, few, so that items don't wait long there. Throws std::invalid_argument if no
-  /// queues fit into the budget.
+  /// A queue_capacity of 0 is chosen to suit the workers and, if the source `is_live`, small, so that items don't wait long
+  /// there. Throws std::invalid_argument if no
+  /// queues fit into the memory_budget.
   run_plan(segment_size source, std::vector<stage_facts> stages, std::vector<segment_facts> segments,
-           bool is_live, std::size_t budget, std::size_t capacity);
+           bool is_live, const run_options& options);
 
   const std::vector<stage_facts>& stages() const { return stages_; }
 
@@ -52,6 +53,9 @@ class run_plan {
   /// The most memory that the run holds.
   memory_plan memory() const { return memory(capacity_); }
 
+  /// The same with queues of another capacity.
+  memory_plan memory(std::size_t capacity) const;
+
   /// The number of threads on which the first `count` stages may run outside of the run: one if a stage among them that
   /// changes samples is serial in the run; otherwise `most`, or as many samples as wait in a stage at once.
   std::size_t threads_for(std::size_t count, std::size_t most) const;
@@ -60,7 +64,6 @@ class run_plan {
   bool gives_one_for_each(std::size_t segment) const; // of its input items
   packet_plan packets(std::size_t segment, std::size_t capacity) const;
   queue_size queue_after(std::size_t segment, std::size_t capacity) const;
-  memory_plan memory(std::size_t capacity) const;
 
   std::vector<stage_facts> stages_;
   std::vector<segment_facts> segments_;
@@ -80,9 +83,12 @@ class run_plan {
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 FEEDLINE_INLINE run_plan::run_plan(segment_size source, std::vector<stage_facts> stages,
-                                   std::vector<segment_facts> segments, bool is_live, std::size_t budget,
-                                   std::size_t capacity)
-    : stages_(std::move(stages)), segments_(std::move(segments)), is_live_(is_live), capacity_(capacity) {
+                                   std::vector<segment_facts> segments, bool is_live,
+                                   const run_options& options)
+    : stages_(std::move(stages)),
+      segments_(std::move(segments)),
+      is_live_(is_live),
+      capacity_(options.queue_capacity) {
   known_bytes in = source.bytes;
   sizes_.push_back(std::move(source));
   for (std::size_t i = 0; i < segments_.size(); ++i) {
@@ -96,7 +102,12 @@ FEEDLINE_INLINE run_plan::run_plan(segment_size source, std::vector<stage_facts>
       in = stages_[n].size.emitted;
     }
   }
-  capacity_ = fitting_capacity(budget, capacity, [this](std::size_t tried) { return memory(tried); });
+  if (const auto within = options.memory_budget.function())
+    capacity_ = within(*this, options.memory_budget.value(), capacity_);
+}
+
+FEEDLINE_INLINE std::size_t capacity_within(const run_plan& plan, std::size_t budget, std::size_t capacity) {
+  return fitting_capacity(budget, capacity, [&](std::size_t tried) { return plan.memory(tried); });
 }
 
 FEEDLINE_INLINE std::size_t run_plan::segment_of(std::size_t stage) const {

@@ -82,7 +82,7 @@ struct delivery {
 
   pipeline_run& run;
   consumer_counters consumer;
-  const std::shared_ptr<metrics_collector> collector;
+  std::shared_ptr<metrics_collector> collector; // null before the first report
   packet_ptr packet;
   stream_position input; // position in packet
   sample_id last;        // delivered last; of a batch its last one
@@ -164,9 +164,8 @@ FEEDLINE_INLINE one_caller::one_caller(std::atomic<bool>& is_inside) : is_inside
 
 FEEDLINE_INLINE delivery::delivery(pipeline_run& of)
     : run(of),
-      collector(std::make_shared<metrics_collector>()),
       failures(std::make_shared<failure_list>(of.options())),
-      may_be_starved_(static_cast<bool>(of.options().on_starved)) {
+      may_be_starved_(static_cast<bool>(of.options().on_starved.value())) {
   const std::size_t end = run.segments().size();
   state_reader reader(run.resumed().words(end));
   input.resume(run.resumed().before(end, run.places().size()), read_place(reader));
@@ -241,9 +240,14 @@ FEEDLINE_INLINE void delivery::tell_if_starved(std::uint64_t now) {
   if (std::chrono::nanoseconds(passed) < run.options().starved_after) return;
   may_be_starved_ = false;
   if (read_times(thread).starved < passed / 2) return;
-  const interval_metrics all = metrics_collector().report(run, consumer, *failures).total;
-  run.options().on_starved("feedline: the consumer waited " + percent(all.consumer.waited / all.seconds) +
-                           " of the first " + digits(all.seconds) + " s: " + all.bottleneck);
+  const auto& on_starved = run.options().on_starved;
+  on_starved.value()(on_starved.function()(*this));
+}
+
+FEEDLINE_INLINE std::string why_starved(delivery& at) {
+  const interval_metrics all = metrics_collector().report(at.run, at.consumer, *at.failures).total;
+  return "feedline: the consumer waited " + percent(all.consumer.waited / all.seconds) + " of the first " +
+         digits(all.seconds) + " s: " + all.bottleneck;
 }
 
 FEEDLINE_INLINE void delivery::take_events() {

@@ -222,9 +222,6 @@ class pipeline_run {
   bool work(const packet_chain& chain, packet& p, channel_base& from, std::uint64_t began,
             std::uint64_t& used_before) const;
 
-  // The watchdog's thread.
-  void watch() const;
-
   // Sets the priority and the processors of the calling thread.
   void prepare_thread(const cpu_list& cpus) const;
 
@@ -278,7 +275,6 @@ struct segment_thread {
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_CORE_RUN)
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <new>
 #include <stdexcept>
 #include <system_error>
@@ -298,7 +294,6 @@ struct segment_thread {
 #include <feedline/core/run/failure_list.hpp>
 #include <feedline/core/run/sample_worker.hpp>
 #include <feedline/core/run/stage_outcomes.hpp>
-#include <feedline/core/run/waiting_for.hpp>
 #include <feedline/core/run/worker_pool.hpp>
 #include <feedline/detail/kernel.hpp>
 
@@ -388,9 +383,8 @@ FEEDLINE_INLINE pipeline_run::pipeline_run(const run_type& type, std::shared_ptr
   for (std::size_t i = 0; i < type.stages.size(); ++i)
     if (type.stages[i].for_run) composed_.stages[i] = type.stages[i].for_run(composed_.stages[i].get());
   const segment_size size = type.source.size(this->source());
-  plan_ =
-      std::make_shared<const run_plan>(size, facts_of_stages(size.bytes), facts_of_segments(),
-                                       type.source.is_live, options_.memory_budget, options_.queue_capacity);
+  plan_ = std::make_shared<const run_plan>(size, facts_of_stages(size.bytes), facts_of_segments(),
+                                           type.source.is_live, options_);
   if (!type.source.can_be_resumed) {
     outcomes_ = std::make_shared<stage_outcomes>(*this);
     context_.outcomes = outcomes_.get();
@@ -545,44 +539,8 @@ FEEDLINE_INLINE void pipeline_run::start() {
   read_held();
   start_segment(0);
   for (std::size_t i = 1; i < segments_.size(); ++i) start_segment(i);
-  if (options_.watchdog.count() > 0) threads_.emplace_back([this] { watch(); });
-}
-
-FEEDLINE_INLINE void pipeline_run::watch() const {
-  constexpr std::uint64_t hour = 3'600'000'000'000; // ns
-  const std::stop_token& stop = context_.stop;
-  std::mutex mutex;
-  std::condition_variable
-      stopped; // condition_variable_any allocates, and nobody would catch what this thread throws
-  const auto wake = [&] {
-    const std::lock_guard lock(mutex);
-    stopped.notify_one();
-  };
-  const std::stop_callback<decltype(wake)> at_stop(stop, wake);
-  std::unique_lock lock(mutex);
-  const auto longest = static_cast<std::uint64_t>(options_.watchdog.count());
-  std::uint64_t reported = 0; // the beginning of that wait
-  while (consumer_.ended.load(std::memory_order_relaxed) == 0) {
-    const std::uint64_t waiting = consumer_.waiting.load(std::memory_order_acquire);
-    const bool waits = static_cast<wait_kind>(waiting & 7) == wait_kind::starved;
-    const std::uint64_t since = waits ? waiting >> 3 : 0, now = now_ns();
-    const bool is_new = since != 0 && since != reported;
-    const std::uint64_t passed = is_new ? now - std::min(now, since) : 0;
-    if (passed < longest) {
-      const auto pause = std::chrono::nanoseconds(std::min(longest - passed, hour));
-      if (!stop.stop_requested()) stopped.wait_for(lock, pause);
-      if (stop.stop_requested()) return;
-      continue;
-    }
-    reported = since;
-    lock.unlock(); // on_notice may stop the run, and a stop takes the lock
-    try {
-      notify(options_.on_notice, "feedline: no item came for " + digits(static_cast<double>(passed) * 1e-9) +
-                                     " s. Waiting for: " + find_wait(*this).to_string());
-    } catch (...) { // there is nobody to tell
-    }
-    lock.lock();
-  }
+  if (options_.watchdog.value().count() > 0)
+    threads_.emplace_back([this] { options_.watchdog.function()(*this); });
 }
 
 FEEDLINE_INLINE void pipeline_run::read_held() {

@@ -41,8 +41,8 @@ class run_link {
 
 /// What a watch has seen.
 struct watched_run {
-  feedline::metrics report(delivery& of) { return collector.report(of.run, of.consumer, *of.failures); }
-
+  /// Set by the watch, so that programs without one needn't compile reports.
+  feedline::metrics (*report)(watched_run& watch, delivery& of) = nullptr;
   std::shared_ptr<run_link> link; // null: of a loader without a run
   metrics_collector collector;
   memory_plan memory;
@@ -69,7 +69,7 @@ FEEDLINE_INLINE void run_link::end() noexcept {
     const std::shared_ptr<watched_run> watch = weak.lock();
     if (!watch) continue;
     try {
-      feedline::metrics last = watch->report(*of_);
+      feedline::metrics last = watch->report(*watch, *of_);
       const std::lock_guard last_lock(watch->mutex);
       watch->last = std::move(last);
     } catch (...) { // there is no memory for them

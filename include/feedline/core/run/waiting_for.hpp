@@ -29,10 +29,15 @@ found_wait find_wait(const pipeline_run& run);
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_CORE_RUN)
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
+#include <mutex>
 #include <optional>
+#include <stop_token>
 #include <vector>
 
+#include <feedline/core/callback.hpp>
 #include <feedline/core/metrics.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
 #include <feedline/core/run/pipeline_run.hpp>
@@ -176,6 +181,45 @@ FEEDLINE_INLINE std::string found_wait::to_string() const {
 }
 
 FEEDLINE_INLINE found_wait find_wait(const pipeline_run& run) { return wait_finder(run).find(); }
+
+FEEDLINE_INLINE void watch_waits(pipeline_run& run) {
+  constexpr std::uint64_t hour = 3'600'000'000'000; // ns
+  const std::stop_token& stop = run.context().stop;
+  const thread_counters& consumer = run.consumer();
+  std::mutex mutex;
+  std::condition_variable
+      stopped; // condition_variable_any allocates, and nobody would catch what this thread throws
+  const auto wake = [&] {
+    const std::lock_guard lock(mutex);
+    stopped.notify_one();
+  };
+  const std::stop_callback<decltype(wake)> at_stop(stop, wake);
+  std::unique_lock lock(mutex);
+  const auto longest = static_cast<std::uint64_t>(run.options().watchdog.value().count());
+  std::uint64_t reported = 0; // the beginning of that wait
+  while (consumer.ended.load(std::memory_order_relaxed) == 0) {
+    const std::uint64_t waiting = consumer.waiting.load(std::memory_order_acquire);
+    const bool waits = static_cast<wait_kind>(waiting & 7) == wait_kind::starved;
+    const std::uint64_t since = waits ? waiting >> 3 : 0, now = now_ns();
+    const bool is_new = since != 0 && since != reported;
+    const std::uint64_t passed = is_new ? now - std::min(now, since) : 0;
+    if (passed < longest) {
+      const auto pause = std::chrono::nanoseconds(std::min(longest - passed, hour));
+      if (!stop.stop_requested()) stopped.wait_for(lock, pause);
+      if (stop.stop_requested()) return;
+      continue;
+    }
+    reported = since;
+    lock.unlock(); // on_notice may stop the run, and a stop takes the lock
+    try {
+      notify(run.options().on_notice, "feedline: no item came for " +
+                                          digits(static_cast<double>(passed) * 1e-9) +
+                                          " s. Waiting for: " + find_wait(run).to_string());
+    } catch (...) { // there is nobody to tell
+    }
+    lock.lock();
+  }
+}
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
 #endif
