@@ -75,7 +75,8 @@ bool is_jpeg(const std::string& contents) { return contents.starts_with("\xff\xd
 
 members members_in(const std::string& shard) {
   const std::string archive = contents_of(shard);
-  fl::detail::tar_reader reader{fl::detail::tar_memory(bytes_of(archive))};
+  fl::detail::tar_memory memory(bytes_of(archive));
+  fl::detail::tar_reader reader(memory);
   reader.keep_hidden();
   members found;
   fl::detail::tar_member member;
@@ -350,7 +351,8 @@ TEST_CASE("A member of more than 8 GiB has its size in a pax header") {
   const std::string headers = tar_writer::headers_of("big.bin", 9'000'000'001);
   CHECK(headers.size() == 3 * 512);
   CHECK(tar_writer::size_of("big.bin", 9'000'000'001) == 9'000'000'512 + headers.size());
-  fl::detail::tar_reader reader{fl::detail::tar_memory(bytes_of(headers))};
+  fl::detail::tar_memory memory(bytes_of(headers));
+  fl::detail::tar_reader reader(memory);
   fl::detail::tar_member member;
   CHECK(reader.next(member) == fl::detail::tar_status::cut_off);
   CHECK(reader.problem().find("9000000001 bytes announced") != std::string::npos);

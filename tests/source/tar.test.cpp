@@ -58,7 +58,7 @@ class memory_with_failure : public feedline::detail::tar_memory {
   memory_with_failure(const std::string& bytes, std::size_t& reads, std::size_t failing)
       : tar_memory(std::as_bytes(std::span(bytes))), reads_(reads), failing_(failing) {}
 
-  std::string_view read(std::uint64_t count) {
+  std::string_view read(std::uint64_t count) override {
     if (++reads_ == failing_) throw std::bad_alloc();
     return tar_memory::read(count);
   }
@@ -339,10 +339,9 @@ TEST_CASE("a sample for which there is no memory is lost as a whole, and the oth
   for (std::size_t failing = 2; failing <= 12; ++failing) { // reads of headers and contents in turn
     CAPTURE(failing);
     std::size_t reads = 0;
-    memory_with_failure archive(bytes, reads, failing);
-    feedline::detail::basic_tar_shard<memory_with_failure> shard(
+    feedline::detail::tar_shard_of<memory_with_failure> shard(
         std::make_shared<const feedline::detail::named_version>(feedline::detail::named_version{"s.tar", {}}),
-        feedline::detail::basic_tar_reader<memory_with_failure>(archive), {});
+        memory_with_failure(bytes, reads, failing), {});
     strings found;
     for (bool goes_on = true; goes_on;) {
       try {

@@ -140,7 +140,8 @@ TEST_CASE("feedline reads the same members and bytes as GNU tar and Python's tar
                         "node-tar-global-header.tar", "tar-split-pax-global-records.tar"};
   for (const auto& [name, lines] : expected) {
     const mapped_file archive(*folder + "/" + name);
-    tar_reader reader(archive.bytes());
+    feedline::detail::tar_memory memory(archive.bytes());
+    tar_reader reader(memory);
     strings found, problems;
     tar_member member;
     for (tar_status status; (status = reader.next(member)) != tar_status::end;) {
@@ -200,7 +201,8 @@ TEST_CASE("damaged foreign files never cause an access out of bounds or an endle
       bytes.shrink_to_fit();
       for (int i = 0; i < 3; ++i)
         bytes[static_cast<std::size_t>(random.below(bytes.size()))] = static_cast<std::byte>(random());
-      tar_reader reader(std::span<const std::byte>{bytes});
+      feedline::detail::tar_memory memory{std::span<const std::byte>(bytes)};
+      tar_reader reader(memory);
       tar_member member;
       std::size_t members = 0;
       while (reader.next(member) != tar_status::end) REQUIRE(++members <= bytes.size() / 512 + 1);

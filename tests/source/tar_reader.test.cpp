@@ -34,8 +34,9 @@ struct listing {
 
 listing list(std::string_view archive) {
   // A copy of exactly this size, so that a sanitizer sees each byte read beyond it.
-  const std::vector<char> memory(archive.begin(), archive.end());
-  tar_reader reader(std::as_bytes(std::span(memory)));
+  const std::vector<char> exact(archive.begin(), archive.end());
+  feedline::detail::tar_memory memory(std::as_bytes(std::span(exact)));
+  tar_reader reader(memory);
   listing found;
   tar_member member;
   for (tar_status status; (status = reader.next(member)) != tar_status::end;) {

@@ -30,7 +30,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fl::chunk_file chunks(folder / "s.tar");
   chunks.index();
   const std::vector<char> exact(bytes.begin(), bytes.end()); // AddressSanitizer knows its end
-  fl::detail::tar_reader reader(std::as_bytes(std::span(exact)));
+  fl::detail::tar_memory memory(std::as_bytes(std::span(exact)));
+  fl::detail::tar_reader reader(memory);
   fl::detail::tar_member member;
   std::uint64_t i = 0;
   for (fl::detail::tar_status s; (s = reader.next(member)) != fl::detail::tar_status::end;) {

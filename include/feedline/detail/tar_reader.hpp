@@ -4,6 +4,7 @@
 // headers; names and contents are views of the archive.
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,8 @@
 #include <feedline/detail/tar_header.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
+
+struct named_version;
 
 struct tar_member {
   std::string_view directory; ///< the separate directory of ustar, see full_name()
@@ -43,49 +46,79 @@ enum class tar_status {
   end
 };
 
-/// An archive in memory, from which a tar_reader reads. Archives that are read in another way have a class with
-/// the same functions. If it has `static constexpr bool headers_only = true`, contents are skipped: members
-/// have no `bytes`. It may have `find(name, before)`: the contents of the last file of that name before an offset, as an
-/// optional span; hard links are unreadable without it.
-class tar_memory {
+/// The bytes of an archive, from which a tar_reader reads.
+class tar_archive {
  public:
-  tar_memory(std::span<const std::byte> archive) noexcept // NOLINT: implicit on purpose
-      : archive_(reinterpret_cast<const char*>(archive.data()), archive.size()) {}
+  virtual ~tar_archive() = default;
 
   /// Earlier reads aren't needed any more, except what keep_member() keeps.
-  static void begin_member() noexcept {}
+  virtual void begin_member() noexcept = 0;
 
   /// The offset of the next byte.
-  std::uint64_t position() const noexcept { return position_; }
+  virtual std::uint64_t position() const noexcept = 0;
 
   /// Returns the next bytes; fewer only at the end of the archive. Requires has_room_for(count).
-  std::string_view read(std::uint64_t count) noexcept {
+  virtual std::string_view read(std::uint64_t count) = 0;
+
+  /// Skips bytes, and returns how many it skipped.
+  virtual std::uint64_t skip(std::uint64_t count) = 0;
+
+  /// Whether this many bytes may be read.
+  virtual bool has_room_for(std::uint64_t count) const noexcept = 0;
+
+  /// Why the part that was read ended before the end of the archive; empty if it didn't.
+  virtual std::string problem() const = 0;
+
+  /// The same, after reading the rest.
+  virtual std::string problem_to_the_end() = 0;
+
+  /// Returns the shard, whose pointer also owns the memory of a sample that begins with the last member read.
+  virtual std::shared_ptr<const named_version>
+  begin_sample(const std::shared_ptr<const named_version>& shard) = 0;
+
+  /// Adds the last member read to that sample. False if the sample has no room for it.
+  virtual bool keep_member() = 0;
+
+  /// Whether contents are skipped: then members have no `bytes`.
+  virtual bool leaves_contents() const noexcept { return false; }
+
+  /// Whether hard links find their files.
+  virtual bool follows_links() const noexcept { return false; }
+
+  /// The contents of the last file of that name before an offset.
+  virtual std::optional<std::span<const std::byte>> find(std::string_view, std::uint64_t) { return {}; }
+};
+
+/// An archive in memory.
+class tar_memory : public tar_archive {
+ public:
+  explicit tar_memory(std::span<const std::byte> archive) noexcept
+      : archive_(reinterpret_cast<const char*>(archive.data()), archive.size()) {}
+
+  void begin_member() noexcept override {}
+
+  std::uint64_t position() const noexcept override { return position_; }
+
+  std::string_view read(std::uint64_t count) override {
     const auto bytes = archive_.substr(position_, static_cast<std::size_t>(count));
     position_ += bytes.size();
     return bytes;
   }
 
-  /// Skips bytes, and returns how many it skipped.
-  std::uint64_t skip(std::uint64_t count) noexcept { return read(count).size(); }
+  std::uint64_t skip(std::uint64_t count) override { return tar_memory::read(count).size(); }
 
-  /// Whether this many bytes may be read.
-  static bool has_room_for(std::uint64_t) noexcept { return true; }
+  bool has_room_for(std::uint64_t) const noexcept override { return true; }
 
-  /// Why the part that was read ended before the end of the archive; empty if it didn't.
-  static std::string problem() { return {}; }
+  std::string problem() const override { return {}; }
 
-  /// The same, after reading the rest.
-  static std::string problem_to_the_end() { return {}; }
+  std::string problem_to_the_end() override { return {}; }
 
-  /// Returns the owner of the memory of a sample that begins with the last member read. `file` is the archive's
-  /// file.
-  template <class File>
-  static const File& begin_sample(const File& file) noexcept {
-    return file;
+  std::shared_ptr<const named_version>
+  begin_sample(const std::shared_ptr<const named_version>& shard) override {
+    return shard;
   }
 
-  /// Adds the last member read to that sample. False if the sample has no room for it.
-  static bool keep_member() noexcept { return true; }
+  bool keep_member() override { return true; }
 
   /// Continues at an offset. False if the archive ends before it.
   bool seek(std::uint64_t offset) noexcept {
@@ -103,16 +136,14 @@ class tar_memory {
 /// and unknown types are left out with their contents. The archive ends with the memory, or at blocks of zeros:
 /// two of them end it whatever follows, as in other readers, unless read_on() was called; a single one ends it if no header
 /// follows. An archive that ends inside a block is cut off.
-template <class Archive>
-class basic_tar_reader {
+class tar_reader {
  public:
-  explicit basic_tar_reader(Archive archive) : archive_(std::move(archive)) {}
+  /// The archive must outlive it.
+  explicit tar_reader(tar_archive& archive) : archive_(archive) {}
 
-  /// Continues at the offset of a member, which is its `begin`, in an archive with random access. An offset that doesn't
-  /// belong to the archive is an error like any other.
-  basic_tar_reader(Archive archive, std::uint64_t begin) : basic_tar_reader(std::move(archive)) {
-    ended_ = !archive_.seek(begin);
-  }
+  /// Continues at the offset of a member, which is its `begin`. An offset that doesn't belong to the archive is an error
+  /// like any other.
+  tar_reader(tar_memory& archive, std::uint64_t begin) : archive_(archive), ended_(!archive.seek(begin)) {}
 
   /// Yields hidden files too.
   void keep_hidden() noexcept { keeps_hidden_ = true; }
@@ -123,9 +154,7 @@ class basic_tar_reader {
   /// Looks at the archive's end for another one that follows.
   void look_for_more() noexcept { looks_for_more_ = true; }
 
-  Archive& archive() noexcept { return archive_; }
-
-  const Archive& archive() const noexcept { return archive_; }
+  tar_archive& archive() const noexcept { return archive_; }
 
   /// Reads the next member. For each status except `member` and `end`, problem() has the reason; after
   /// `cut_off`, `damaged` and `spoilt` the next status is `end`. After an exception of the archive, the next member is
@@ -162,7 +191,6 @@ class basic_tar_reader {
 
  private:
   static constexpr tar_status skipped{-1};
-  static constexpr bool leaves_contents = requires { requires Archive::headers_only; };
 
   // Reads extended headers and the header after them.
   tar_status read(tar_member& member) {
@@ -240,6 +268,7 @@ class basic_tar_reader {
       member.target = overrides.target.value_or(header.target());
       return read_link(member, type == '1');
     }
+    const bool leaves_contents = archive_.leaves_contents();
     const bool has_room = leaves_contents || archive_.has_room_for(size);
     member.contents = archive_.position();
     member.size = size;
@@ -274,7 +303,7 @@ class basic_tar_reader {
     member.contents = archive_.position();
     if (!is_hard) return tar_status::link;
     const char* why = ", which is followed only in uncompressed files that tar_samples reads";
-    if constexpr (requires { archive_.find(member.target, member.begin); }) {
+    if (archive_.follows_links()) {
       if (const auto found = archive_.find(member.target, member.begin)) {
         member.bytes = *found;
         member.size = found->size();
@@ -378,7 +407,7 @@ class basic_tar_reader {
     return (tar_block - size % tar_block) % tar_block;
   }
 
-  Archive archive_;
+  tar_archive& archive_;
   bool ended_ = false;
   bool keeps_hidden_ = false;
   std::uint64_t hidden_ = 0;
@@ -389,7 +418,5 @@ class basic_tar_reader {
   std::string further_;
   std::string problem_;
 };
-
-using tar_reader = basic_tar_reader<tar_memory>;
 
 } // namespace feedline::inline FEEDLINE_ABI::detail

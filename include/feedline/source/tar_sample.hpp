@@ -44,8 +44,7 @@ class tar_bytes : public std::span<const std::byte> {
 
 namespace detail {
 
-template <class Archive>
-class basic_tar_shard;
+class shard_samples;
 
 /// Fields of a sample: up to four without an allocation, more on the heap.
 class tar_fields {
@@ -125,8 +124,7 @@ class tar_sample {
   std::string origin() const;
 
  private:
-  template <class Archive>
-  friend class detail::basic_tar_shard;
+  friend class detail::shard_samples;
 
   tar_sample() = default;
 

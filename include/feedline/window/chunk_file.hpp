@@ -240,8 +240,9 @@ FEEDLINE_INLINE void chunk_file::index_tar(std::stop_token stop) {
   const detail::opened_file opened = detail::opened_file::at(path_);
   auto found = std::make_shared<members>();
   constexpr std::size_t max_header_bytes = 1 << 20; // of a member
-  detail::basic_tar_reader reader(detail::basic_stream_archive<detail::headers_on_disk>(
-      {opened.file, opened.state.size, std::move(stop)}, max_header_bytes));
+  detail::basic_stream_archive<detail::headers_on_disk> headers(
+      {opened.file, opened.state.size, std::move(stop)}, max_header_bytes);
+  detail::tar_reader reader(headers);
   reader.look_for_more();
   std::uint64_t problems = 0;
   detail::tar_member member;

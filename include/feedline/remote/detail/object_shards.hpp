@@ -84,10 +84,7 @@ class opened_objects final : public objects_in_order {
       stream.skip(at.begin);
     }
     return std::make_unique<opened_tar_shard<streamed_shard>>(
-        version,
-        basic_tar_reader<streamed_archive>(
-            streamed_archive(std::move(stream), how_.max_sample_bytes, at.begin)),
-        how_, at);
+        version, streamed_archive(std::move(stream), how_.max_sample_bytes, at.begin), how_, at);
   }
 
   bool ready() const override { return ahead_->ready(); }

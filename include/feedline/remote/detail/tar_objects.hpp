@@ -144,12 +144,11 @@ class object_indexer {
   tar_index scan(std::size_t number) const {
     using archive = basic_stream_archive<object_headers>;
     const auto version = std::make_shared<const named_version>(objects_->version(number));
-    basic_tar_shard<archive> shard(
+    tar_shard_of<archive> shard(
         version,
-        basic_tar_reader<archive>(
-            archive(object_headers(objects_->shown(number),
-                                   read_when_needed(objects_, number, step, tar_place::none, stop_), 0),
-                    how_.max_sample_bytes)),
+        archive(object_headers(objects_->shown(number),
+                               read_when_needed(objects_, number, step, tar_place::none, stop_), 0),
+                how_.max_sample_bytes),
         how_);
     tar_index index;
     while (add_sample(shard, index)) continue;
@@ -197,9 +196,8 @@ class tar_objects final : public objects_by_position {
         r.end);
     if (r.is_one_read()) stream.lend_memory();
     streamed_shard shard((*indices_)[number].version,
-                         basic_tar_reader<streamed_archive>(
-                             streamed_archive(std::move(stream), how_.max_sample_bytes, r.begin)),
-                         how_, {0, r.begin, samples.usual_size});
+                         streamed_archive(std::move(stream), how_.max_sample_bytes, r.begin), how_,
+                         {0, r.begin, samples.usual_size});
     auto sample = shard.next();
     if (!sample) throw_no_sample(objects_->shown(number), r.begin);
     return *std::move(sample);

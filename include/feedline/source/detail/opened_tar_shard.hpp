@@ -15,7 +15,7 @@
 namespace feedline::inline FEEDLINE_ABI::detail {
 
 using streamed_archive = basic_stream_archive<part_stream>;
-using streamed_shard = basic_tar_shard<streamed_archive>;
+using streamed_shard = tar_shard_of<streamed_archive>;
 
 /// Reads the samples of a shard of one type.
 template <class Shard>
@@ -52,8 +52,7 @@ class compressed_tar_shard final : public opened_tar_shard<streamed_shard> {
                        const std::shared_ptr<text_stream>& stream, const std::shared_ptr<part_stream>& object,
                        const tar_settings& how, std::stop_token stop)
       : opened_tar_shard(std::move(version),
-                         basic_tar_reader<streamed_archive>(streamed_archive(
-                             contents(stream, object, std::move(stop)), how.max_sample_bytes)),
+                         streamed_archive(contents(stream, object, std::move(stop)), how.max_sample_bytes),
                          how),
         stream_(stream),
         object_(object) {}

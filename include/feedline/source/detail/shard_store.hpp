@@ -18,7 +18,7 @@ class open_tar_shard {
   open_tar_shard(open_tar_shard&&) = delete;
   virtual ~open_tar_shard() = default;
 
-  /// As those of basic_tar_shard.
+  /// As those of shard_samples.
   virtual std::optional<tar_sample> next() = 0;
   virtual std::uint64_t position() const noexcept = 0;
   virtual tar_place place() const = 0;

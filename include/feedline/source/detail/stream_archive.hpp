@@ -13,11 +13,11 @@
 #include <vector>
 
 #include <feedline/detail/mapped_file.hpp>
+#include <feedline/detail/tar_reader.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-/// The counterpart of tar_memory for an archive that is read from a stream. It reads into separate pieces of memory; a
-/// sample takes over the pieces of its members. `Stream` has
+/// An archive that is read from a stream, into separate pieces of memory; a sample takes over the pieces of its members. `Stream` has
 /// - `std::size_t read(std::byte* to, std::size_t count)`, which returns less than `count` only at its end;
 /// - `std::uint64_t skip(std::uint64_t count)`, which does likewise;
 /// - `const std::string& problem() const`: why it ended early, or an empty text;
@@ -27,24 +27,22 @@ namespace feedline::inline FEEDLINE_ABI::detail {
 /// - `static constexpr bool headers_only = true`: the contents of members are skipped;
 /// - `bool reads_everything() const`: whether problems after the archive, such as a wrong checksum, matter.
 template <class Stream>
-class basic_stream_archive {
+class basic_stream_archive : public tar_archive {
  public:
-  static constexpr bool headers_only = requires { requires Stream::headers_only; };
-
   /// `max_sample_bytes`: the most bytes of a sample. `position`: where the stream begins in the archive.
   basic_stream_archive(Stream stream, std::size_t max_sample_bytes, std::uint64_t position = 0)
       : stream_(std::move(stream)), max_sample_bytes_(max_sample_bytes), position_(position) {}
 
   const Stream& stream() const noexcept { return stream_; }
 
-  void begin_member() noexcept {
+  void begin_member() noexcept override {
     read_.clear();
     taken_ = 0;
   }
 
-  std::uint64_t position() const noexcept { return position_; }
+  std::uint64_t position() const noexcept override { return position_; }
 
-  std::string_view read(std::uint64_t count) {
+  std::string_view read(std::uint64_t count) override {
     const auto size = static_cast<std::size_t>(count);
     if constexpr (requires { stream_.view(size); }) {
       if (const std::byte* const bytes = stream_.view(size)) {
@@ -74,33 +72,32 @@ class basic_stream_archive {
     return taken(bytes.get(), got);
   }
 
-  std::uint64_t skip(std::uint64_t count) {
+  std::uint64_t skip(std::uint64_t count) override {
     const std::uint64_t skipped = stream_.skip(count);
     position_ += skipped;
     return skipped;
   }
 
-  /// Whether `count` more bytes of this member are within the limit.
-  bool has_room_for(std::uint64_t count) const noexcept {
+  bool has_room_for(std::uint64_t count) const noexcept override {
     return taken_ <= max_sample_bytes_ && count <= max_sample_bytes_ - taken_;
   }
 
-  const std::string& problem() const noexcept { return stream_.problem(); }
+  std::string problem() const override { return stream_.problem(); }
 
-  const std::string& problem_to_the_end() {
+  std::string problem_to_the_end() override {
     if constexpr (requires { stream_.reads_everything(); })
       if (stream_.reads_everything()) skip(~std::uint64_t{0});
     return problem();
   }
 
-  /// Starts a sample. Returns the name of the shard as a pointer that also keeps the sample's memory.
-  std::shared_ptr<const named_version> begin_sample(const std::shared_ptr<const named_version>& shard) {
+  std::shared_ptr<const named_version>
+  begin_sample(const std::shared_ptr<const named_version>& shard) override {
     const auto memory = std::make_shared<sample_memory>(sample_memory{shard, {}, 0});
     sample_ = memory.get();
     return {memory, shard.get()};
   }
 
-  bool keep_member() {
+  bool keep_member() override {
     if (!sample_->pieces.empty() && taken_ > max_sample_bytes_ - std::min(max_sample_bytes_, sample_->bytes))
       return false;
     if (sample_->pieces.empty()) {
@@ -112,6 +109,10 @@ class basic_stream_archive {
     sample_->bytes += taken_;
     begin_member();
     return true;
+  }
+
+  bool leaves_contents() const noexcept override {
+    return requires { requires Stream::headers_only; };
   }
 
  private:

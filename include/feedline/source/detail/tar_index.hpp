@@ -2,7 +2,6 @@
 #pragma once
 // The index of a TAR shard: where samples begin. Made by one pass over the headers; can be saved to a file.
 #include <cstring>
-#include <deque>
 #include <mutex>
 
 #include <feedline/core/contract.hpp>
@@ -20,7 +19,7 @@ struct tar_index {
   std::uint64_t bytes = 0;           ///< of the shard
   std::int64_t modified_ns = 0;      ///< when the shard was modified
   std::uint64_t fingerprint = 0;     ///< a hash of the shard's beginning and end, if the index is saved
-  std::uint64_t usual_size = 0;      ///< tar_shard::usual_size() before the last sample
+  std::uint64_t usual_size = 0;      ///< shard_samples::usual_size() before the last sample
   std::vector<std::uint64_t> begins; ///< offsets of samples, and of errors, which reading repeats
   std::string problem{};             ///< why the shard can't be opened; empty if it can
   std::shared_ptr<tar_targets> targets = std::make_shared<tar_targets>();
@@ -31,8 +30,7 @@ struct tar_index {
 };
 
 /// Steps over a sample of a shard, or an error instead of one, and adds it to the index. Returns false at the end.
-template <class Shard>
-bool add_sample(Shard& shard, tar_index& index) {
+inline bool add_sample(shard_samples& shard, tar_index& index) {
   const std::uint64_t begin = shard.begin();
   // The usual size only serves to judge the sample before damage.
   if (!shard.is_at_damage()) index.usual_size = shard.usual_size();
@@ -52,6 +50,8 @@ class tar_scan {
     index_.bytes = file_->bytes().size();
     index_.modified_ns = file_->modified_ns();
   }
+
+  const std::string& path() const noexcept { return file_->path(); }
 
   /// Steps over a sample, or an error instead of one. Returns false at the end.
   bool step() { return add_sample(shard_, index_); }
@@ -194,10 +194,10 @@ class tar_names {
       const auto file = tar_shard::map(path);
       if (const text_opener* const opener = opener_for(how_, file->bytes()))
         return at_compressed(file, *opener, position);
-      scanned& shard = find(file);
-      while (shard.scan.index().begins.size() <= position)
-        if (!shard.scan.step()) return {};
-      return sample_at(file, how_, shard.scan.index(), static_cast<std::size_t>(position)).origin();
+      tar_scan& scan = find(file);
+      while (scan.index().begins.size() <= position)
+        if (!scan.step()) return {};
+      return sample_at(file, how_, scan.index(), static_cast<std::size_t>(position)).origin();
     } catch (const tar_error&) {
       return {};
     }
@@ -224,23 +224,18 @@ class tar_names {
     }
   }
 
-  struct scanned {
-    std::string path;
-    tar_scan scan;
-  };
-
-  scanned& find(const std::shared_ptr<const mapped_file>& file) {
+  tar_scan& find(const std::shared_ptr<const mapped_file>& file) {
     constexpr std::size_t max_mapped = 16; // shards
-    const auto is_of = [&](scanned& s) { return s.path == file->path() && s.scan.index().is_of(*file); };
-    const auto found = std::find_if(shards_.begin(), shards_.end(), is_of);
-    if (found != shards_.end()) return *found;
-    if (shards_.size() == max_mapped) shards_.pop_front();
-    return shards_.emplace_back(scanned{file->path(), tar_scan(file, how_.quiet())});
+    for (const auto& scan : scans_)
+      if (scan->path() == file->path() && scan->index().is_of(*file)) return *scan;
+    if (scans_.size() == max_mapped) scans_.erase(scans_.begin());
+    scans_.push_back(std::make_unique<tar_scan>(file, how_.quiet()));
+    return *scans_.back();
   }
 
   const tar_settings how_;
   std::mutex mutex_;
-  std::deque<scanned> shards_;
+  std::vector<std::unique_ptr<tar_scan>> scans_;
   std::shared_ptr<const mapped_file> compressed_file_; // one, as a stream may take much memory
   std::shared_ptr<open_tar_shard> compressed_;
 };

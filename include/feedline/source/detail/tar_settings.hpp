@@ -18,7 +18,7 @@ struct tar_place {
 
   std::uint64_t position = none; ///< in the shard; none: no shard is open
   std::uint64_t begin = 0;       ///< the offset of the next member; none: there is none
-  std::uint64_t usual_size = 0;  ///< see basic_tar_shard::usual_size()
+  std::uint64_t usual_size = 0;  ///< see shard_samples::usual_size()
 
   bool is_open() const noexcept { return position != none; }
 

@@ -81,15 +81,14 @@ class seen_keys {
   std::vector<std::uint64_t> slots_; // a hash table with linear probing, at most half full; 0: free
 };
 
-/// The samples of one shard. Archive reads the bytes from its file.
-template <class Archive>
-class basic_tar_shard {
+/// The samples of one shard.
+class shard_samples {
  public:
   /// `reader` begins at `from`.
-  basic_tar_shard(std::shared_ptr<const named_version> file, basic_tar_reader<Archive> reader,
-                  const tar_settings& how, const tar_place& from = {.position = 0})
+  shard_samples(std::shared_ptr<const named_version> file, const tar_reader& reader, const tar_settings& how,
+                const tar_place& from = {.position = 0})
       : file_(std::move(file)),
-        reader_(std::move(reader)),
+        reader_(reader),
         notice_(how.notice),
         usual_size_(static_cast<std::size_t>(from.usual_size)),
         position_(from.position) {
@@ -136,8 +135,6 @@ class basic_tar_shard {
 
   /// How many fields the last sample that could be read has.
   std::size_t usual_size() const noexcept { return usual_size_; }
-
-  const Archive& archive() const noexcept { return reader_.archive(); }
 
   /// Whether the next header is damaged.
   bool is_at_damage() const noexcept { return status_ == tar_status::damaged; }
@@ -312,7 +309,7 @@ class basic_tar_shard {
   }
 
   std::shared_ptr<const named_version> file_;
-  basic_tar_reader<Archive> reader_;
+  tar_reader reader_;
   std::shared_ptr<tar_notice> notice_;
   seen_keys seen_; // if there is a notice to give
   tar_member ahead_;
@@ -321,7 +318,7 @@ class basic_tar_shard {
   std::size_t usual_size_ = 0;
   std::uint64_t position_ = 0;
   std::uint64_t begin_ = 0;     // of the next sample
-  std::uint64_t archive_ = 0;   // which one of the shard's has the last sample, see basic_tar_reader::zeros()
+  std::uint64_t archive_ = 0;   // which one of the shard's has the last sample, see tar_reader::zeros()
   std::vector<left_out> links_; // between the last two members
 };
 
@@ -367,7 +364,8 @@ class tar_targets {
   }
 
   void make(std::span<const std::byte> archive) {
-    tar_reader reader{tar_memory(archive)};
+    tar_memory memory(archive);
+    tar_reader reader(memory);
     reader.keep_hidden();
     reader.read_on();
     tar_member member;
@@ -394,7 +392,9 @@ class linked_tar_memory : public tar_memory {
   linked_tar_memory(std::span<const std::byte> archive, std::shared_ptr<tar_targets> targets)
       : tar_memory(archive), bytes_(archive), targets_(std::move(targets)) {}
 
-  std::optional<std::span<const std::byte>> find(std::string_view name, std::uint64_t before) {
+  bool follows_links() const noexcept override { return true; }
+
+  std::optional<std::span<const std::byte>> find(std::string_view name, std::uint64_t before) override {
     if (!targets_) targets_ = std::make_shared<tar_targets>();
     return targets_->find(bytes_, name, before);
   }
@@ -404,19 +404,47 @@ class linked_tar_memory : public tar_memory {
   std::shared_ptr<tar_targets> targets_;
 };
 
-/// The samples of a mapped shard.
-class tar_shard : public basic_tar_shard<linked_tar_memory> {
-  using reader = basic_tar_reader<linked_tar_memory>;
+/// Constructed before the samples that are read from it.
+template <class Archive>
+struct archive_of_shard {
+  Archive bytes;
+};
+
+/// The samples of a shard with an archive of its own.
+template <class Archive>
+class tar_shard_of : archive_of_shard<Archive>, public shard_samples {
+  using own = archive_of_shard<Archive>;
 
  public:
+  /// The archive begins at `from`.
+  tar_shard_of(std::shared_ptr<const named_version> file, Archive archive, const tar_settings& how,
+               const tar_place& from = {.position = 0})
+      : own{std::move(archive)}, shard_samples(std::move(file), tar_reader(own::bytes), how, from) {}
+
+  tar_shard_of(tar_shard_of&&) = delete;
+
+  const Archive& archive() const noexcept { return own::bytes; }
+
+ protected:
+  struct continued {};
+
+  /// The archive has random access.
+  tar_shard_of(continued, std::shared_ptr<const named_version> file, Archive archive, const tar_settings& how,
+               const tar_place& from)
+      : own{std::move(archive)},
+        shard_samples(std::move(file), tar_reader(own::bytes, from.begin), how, from) {}
+};
+
+/// The samples of a mapped shard.
+class tar_shard : public tar_shard_of<linked_tar_memory> {
+ public:
   tar_shard(const std::shared_ptr<const mapped_file>& file, const tar_settings& how)
-      : basic_tar_shard(version_of(file), reader({bytes_of(*file), nullptr}), how) {}
+      : tar_shard_of(version_of(file), {bytes_of(*file), nullptr}, how) {}
 
   /// The shard from a place on that an earlier pass has reached. `targets`: those of the same archive, or null.
   tar_shard(const std::shared_ptr<const mapped_file>& file, const tar_settings& how, const tar_place& from,
             std::shared_ptr<tar_targets> targets)
-      : basic_tar_shard(version_of(file), reader({file->bytes(), std::move(targets)}, from.begin), how,
-                        from) {}
+      : tar_shard_of(continued(), version_of(file), {file->bytes(), std::move(targets)}, how, from) {}
 
   static std::shared_ptr<const mapped_file> map(const std::string& path, sharing with = sharing::all) {
     try {
