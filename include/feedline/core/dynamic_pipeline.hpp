@@ -30,109 +30,10 @@ namespace feedline::inline FEEDLINE_ABI {
 
 namespace detail {
 
-/// Makes samples again in one thread, as they arrive at a place of a pipeline that receives items of type Item.
-template <class Item>
-class any_worker_again {
- public:
-  virtual ~any_worker_again() = default;
-
-  /// As in epoch_again.
-  virtual outcomes<Item>* next() = 0;
-};
-
-/// Those of an epoch.
-template <class Item>
-class any_epoch_again {
- public:
-  virtual ~any_epoch_again() = default;
-
-  virtual std::unique_ptr<any_worker_again<Item>> worker(const held_request& r, held_search& search,
-                                                         outcome_limits limits) = 0;
-  virtual const char* gave_up() const noexcept = 0;
-};
-
 /// Begins to make the samples of an epoch again. Empty: they can't be made from one sample each.
 template <class Item>
-using start_again = std::function<std::unique_ptr<any_epoch_again<Item>>(
+using start_again = std::function<std::unique_ptr<epoch_of_items<Item>>(
     const held_request& r, const epoch& e, const std::vector<wanted_sample>& wanted)>;
-
-/// Those of the first stages of a pipeline, of which `Epoch` knows the source and `Worker` the stages.
-template <class Item, class Worker>
-class worker_again_of final : public any_worker_again<Item> {
- public:
-  explicit worker_again_of(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}
-
-  outcomes<Item>* next() override { return worker_->next(); }
-
- private:
-  std::unique_ptr<Worker> worker_;
-};
-
-template <class Item, class Epoch>
-class epoch_again_of final : public any_epoch_again<Item> {
- public:
-  explicit epoch_again_of(Epoch epoch) : epoch_(std::move(epoch)) {}
-
-  std::unique_ptr<any_worker_again<Item>> worker(const held_request& r, held_search& search,
-                                                 outcome_limits limits) override {
-    auto made = epoch_.worker(r, search, limits);
-    return std::make_unique<worker_again_of<Item, typename decltype(made)::element_type>>(std::move(made));
-  }
-
-  const char* gave_up() const noexcept override { return epoch_.gave_up(); }
-
- private:
-  Epoch epoch_;
-};
-
-/// The samples of an epoch behind `Stages`, which receive the items that `before` makes.
-template <class Item, class Stages>
-class epoch_again_behind final : public any_epoch_again<typename sample_worker<Item, Stages>::output> {
- public:
-  using output = typename sample_worker<Item, Stages>::output;
-
-  class worker_again final : public any_worker_again<output> {
-   public:
-    worker_again(std::unique_ptr<any_worker_again<Item>> before, const held_request& r, stages_before at,
-                 outcome_limits limits)
-        : before_(std::move(before)),
-          through_(
-              {r.names.begin(), r.names.begin() + static_cast<std::ptrdiff_t>(1 + at.count + Stages::size)},
-              r.stages + at.count, r.context.seed, on_error::skip, r.context.stop, limits, at) {}
-
-    outcomes<output>* next() override {
-      outcomes<Item>* const items = before_->next();
-      if (!items) return nullptr;
-      made_.clear();
-      for (auto& failed : items->failures) made_.failures.push_back({0, std::move(failed.failure)});
-      for (sample<Item>& item : items->values) {
-        outcomes<output>& some = through_.run(std::move(item));
-        for (auto& value : some.values) made_.values.push_back(std::move(value));
-        for (auto& failed : some.failures) made_.failures.push_back({0, std::move(failed.failure)});
-      }
-      return &made_;
-    }
-
-   private:
-    std::unique_ptr<any_worker_again<Item>> before_;
-    sample_worker<Item, Stages> through_;
-    outcomes<output> made_;
-  };
-
-  epoch_again_behind(std::unique_ptr<any_epoch_again<Item>> before, stages_before at)
-      : before_(std::move(before)), at_(at) {}
-
-  std::unique_ptr<any_worker_again<output>> worker(const held_request& r, held_search& search,
-                                                   outcome_limits limits) override {
-    return std::make_unique<worker_again>(before_->worker(r, search, {}), r, at_, limits);
-  }
-
-  const char* gave_up() const noexcept override { return before_->gave_up(); }
-
- private:
-  std::unique_ptr<any_epoch_again<Item>> before_;
-  stages_before at_;
-};
 
 /// A stage that keeps samples, which knows how what it receives is made again.
 template <class Stage, class Item>
@@ -168,7 +69,9 @@ struct placed_stage {
 template <class Stage, class Item>
 std::shared_ptr<read_again> read_for(held_request request) {
   const void* const stage = request.stages[request.names.size() - 1].get();
-  return read_each_epoch<Item>(std::move(request), as<knows_upstream<Stage, Item>>(stage).start());
+  auto found = owned<read_again>(new samples_read_again<Item>());
+  read_each_epoch(std::move(request), as<knows_upstream<Stage, Item>>(stage).start(), *found);
+  return found;
 }
 
 /// Makes again what the first stages of a pipeline make, and what further stages make of it.
@@ -178,9 +81,8 @@ start_again<Item> again_from(Stages) {
   if constexpr (stages_of_one_sample(Stages()) != Stages::size) return {};
   else
     return [](const held_request& r, const epoch& e, const std::vector<wanted_sample>& wanted) {
-      using again = epoch_again<first, Stages>;
-      return std::make_unique<epoch_again_of<Item, again>>(
-          again(find_samples<Source, first>(r.source, e, wanted, r.context.stopped)));
+      return epoch_behind_first<first, Stages>(
+          find_samples<Source, first>(r.source, e, wanted, r.context.stopped));
     };
 }
 
@@ -192,7 +94,7 @@ auto again_behind(const start_again<In>& before, stages_before at, types<Stages.
   else if constexpr (stages_of_one_sample(types<Stages...>()) == sizeof...(Stages))
     if (before)
       result = [=](const held_request& r, const epoch& e, const std::vector<wanted_sample>& wanted) {
-        return std::make_unique<epoch_again_behind<In, types<Stages...>>>(before(r, e, wanted), at);
+        return std::make_unique<epoch_behind<In, types<Stages...>>>(before(r, e, wanted), at);
       };
   return result;
 }

@@ -28,20 +28,29 @@ class samples_read_again : public read_again {
  public:
   using list = std::vector<sample<carried<T>>>;
 
-  explicit samples_read_again(list all) : read_again(ids_of(all)), all_(std::move(all)) {}
+  samples_read_again() = default;
+
+  /// All of them.
+  explicit samples_read_again(list all) {
+    add(std::move(all));
+    all_added();
+  }
+
+  /// Adds samples; several threads may do so at once, before all_added().
+  void add(list found) {
+    const auto lock = begin_add(found.size());
+    all_.reserve(all_.size() + found.size());
+    for (auto& one : found) {
+      note(one.id);
+      all_.push_back(std::move(one));
+    }
+  }
 
   /// Throws std::runtime_error if the sample wasn't found.
   sample<carried<T>> take(const sample_id& id) { return std::move(all_[take_place(id)]); }
 
  private:
   void clear_values() noexcept override { list().swap(all_); }
-
-  static std::vector<sample_id> ids_of(const list& all) {
-    std::vector<sample_id> ids;
-    ids.reserve(all.size());
-    for (const auto& s : all) ids.push_back(s.id);
-    return ids;
-  }
 
   list all_;
 };

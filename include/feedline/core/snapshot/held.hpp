@@ -3,6 +3,7 @@
 // The samples that stages hold, as checkpoints store them: by their identities.
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -117,10 +118,12 @@ class held_parts {
 /// The samples that a stage held, after they were read again.
 class read_again {
  public:
-  /// The identities of the samples, whatever their type is. Users' stages in a row may give several items the same one.
-  explicit read_again(const std::vector<sample_id>& ids);
+  read_again() = default;
   read_again(read_again&&) = delete;
   virtual ~read_again() = default;
+
+  /// After the last sample was added, and before take_place().
+  void all_added();
 
   /// Discards the samples that weren't used.
   void clear() noexcept;
@@ -130,11 +133,29 @@ class read_again {
 
   std::string why_lost; ///< the first failure while reading them; empty if there was none
 
+ protected:
+  // Lets one thread add so many samples, while it holds the lock.
+  std::unique_lock<std::mutex> begin_add(std::size_t count);
+
+  // The identity of the next one. Users' stages in a row may give several items the same.
+  void note(const sample_id& id) noexcept { places_.push_back({id, places_.size()}); }
+
  private:
   virtual void clear_values() noexcept = 0;
 
-  std::vector<std::pair<sample_id, std::size_t>> places_; // sorted
-  std::vector<bool> is_taken_;
+  std::mutex mutex_; // guards adding
+
+  struct noted {
+    sample_id id;
+    std::size_t place;
+    bool is_taken = false;
+
+    bool operator<(const noted& other) const noexcept {
+      return std::pair(id, place) < std::pair(other.id, other.place);
+    }
+  };
+
+  std::vector<noted> places_; // sorted
 };
 
 /// A buffer of samples that is part of a stage's state: held_samples.
@@ -212,24 +233,23 @@ FEEDLINE_INLINE void held_parts::leave_run() noexcept {
   for (held& h : parts_) h.in_run.reset();
 }
 
-FEEDLINE_INLINE read_again::read_again(const std::vector<sample_id>& ids) : is_taken_(ids.size()) {
-  places_.reserve(ids.size());
-  for (const sample_id& id : ids) places_.emplace_back(id, places_.size());
-  std::sort(places_.begin(), places_.end());
+FEEDLINE_INLINE std::unique_lock<std::mutex> read_again::begin_add(std::size_t count) {
+  std::unique_lock lock(mutex_);
+  places_.reserve(places_.size() + count);
+  return lock;
 }
+
+FEEDLINE_INLINE void read_again::all_added() { std::sort(places_.begin(), places_.end()); }
 
 FEEDLINE_INLINE void read_again::clear() noexcept {
   clear_values();
-  std::vector<std::pair<sample_id, std::size_t>>().swap(places_);
+  std::vector<noted>().swap(places_);
 }
 
 FEEDLINE_INLINE std::size_t read_again::take_place(const sample_id& id) {
-  for (auto i = std::lower_bound(places_.begin(), places_.end(), std::pair(id, std::size_t{0}));
-       i != places_.end() && i->first == id; ++i) {
-    if (is_taken_[i->second]) continue;
-    is_taken_[i->second] = true;
-    return i->second;
-  }
+  for (auto i = std::lower_bound(places_.begin(), places_.end(), noted{id, 0});
+       i != places_.end() && i->id == id; ++i)
+    if (!std::exchange(i->is_taken, true)) return i->place;
   throw std::runtime_error("feedline: sample " + std::to_string(id.index) + " of epoch " +
                            std::to_string(id.epoch) +
                            ", which the run held when the checkpoint was taken, can't be read again");
