@@ -6,7 +6,6 @@
 #include <feedline/core/contract.hpp>
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/workers.hpp>
-#include <feedline/detail/given_size.hpp>
 #include <feedline/stage/batch.hpp>
 #include <feedline/stage/detail/batch_rows.hpp>
 #include <feedline/stage/detail/function.hpp>
@@ -40,10 +39,10 @@ class fill_stage {
                                        .position_from_last_sample = true,
                                        .checkpoints_mid_call = true};
 
-  fill_stage(row_plan plan, Held f, std::string name)
-      : f_(std::move(f)), name_(std::move(name)), places_(make_rows_in_order(std::move(plan))) {}
+  fill_stage(std::shared_ptr<rows_in_order> places, Held f, std::string name)
+      : f_(std::move(f)), name_(std::move(name)), places_(std::move(places)) {}
 
-  fill_stage for_run() const { return {places_->plan(), f_, name_}; }
+  fill_stage for_run() const { return {rows_of_run(*places_), f_, name_}; }
 
   const std::string& name() const { return name_; }
 
@@ -209,23 +208,17 @@ auto batch_into(std::size_t size, F&& f, Options... options) {
   if constexpr (!detail::has_row_columns<T>() || detail::refused<F>) {
     return detail::refused_pipeline();
   } else {
-    if (size == 0) throw std::invalid_argument("feedline::batch_into: a batch needs at least one sample");
-    detail::refuse_negative(size, "feedline::batch_into: the size");
     using held = detail::held_function_t<F>;
     const auto options_of_batch = detail::option_or(batch_options{}, options...);
-    using columns = detail::row_columns_of<T>;
-    const auto shapes_of_row =
-        detail::shapes_of_row(columns::fields, detail::option_or(shapes{}, options...).of_tensors);
-    const detail::gather_stage<T> gather{{size, options_of_batch},
-                                         detail::bytes_of_rows(columns::fields, shapes_of_row, size)};
-    const detail::row_plan plan{.rows = size,
-                                .shapes = shapes_of_row,
-                                .memory = options_of_batch.memory,
-                                .fields = columns::fields,
-                                .make_block = &detail::batch_block<T>::make,
-                                .block_size = sizeof(detail::batch_block<T>),
-                                .finds_unwritten_fields = detail::finds_unwritten_fields};
-    detail::fill_stage<T, held> fill(plan, held(std::forward<F>(f)),
+    auto places = detail::plan_rows({.rows = size,
+                                     .shapes = detail::option_or(shapes{}, options...).of_tensors,
+                                     .memory = options_of_batch.memory,
+                                     .fields = detail::row_columns_of<T>::fields,
+                                     .make_block = &detail::batch_block<T>::make,
+                                     .block_size = sizeof(detail::batch_block<T>),
+                                     .finds_unwritten_fields = detail::finds_unwritten_fields});
+    const detail::gather_stage<T> gather{{size, options_of_batch}, places->bytes_of_batch()};
+    detail::fill_stage<T, held> fill(std::move(places), held(std::forward<F>(f)),
                                      detail::option_or(name{}, options...).text);
     if constexpr (detail::has_option<workers, Options...>)
       return detail::append(

@@ -17,14 +17,6 @@ struct row_field {
   std::optional<shape> of_row;
 };
 
-/// The shapes of all fields, `given` those that their types don't determine. Throws std::invalid_argument if there are too few
-/// or too many.
-std::vector<shape> shapes_of_row(std::span<const row_field> fields, std::span<const shape> given);
-
-/// The bytes of the tensors that hold `rows` rows with these shapes.
-known_bytes bytes_of_rows(std::span<const row_field> fields, const std::vector<shape>& shapes,
-                          std::size_t rows);
-
 /// The rows of one batch, or of a part of one.
 class row_block {
  public:
@@ -112,6 +104,9 @@ class rows_in_order {
 
   const row_plan& plan() const noexcept { return plan_; }
 
+  /// The bytes of a batch's tensors.
+  known_bytes bytes_of_batch() const { return bytes_of_rows(plan_.rows); }
+
   /// The most bytes that each item in progress takes: its share of a block, and a separate row if that has to
   /// be moved.
   known_bytes bytes_of_item() const;
@@ -147,6 +142,9 @@ class rows_in_order {
   static void free(const row_slot& slot);
   void detach(std::size_t rows);
 
+  // The bytes of the tensors that hold so many rows.
+  known_bytes bytes_of_rows(std::size_t rows) const;
+
   const row_plan plan_;
   const std::shared_ptr<block_cache> memory_;
   const std::shared_ptr<std::atomic<std::size_t>> rows_in_blocks_;
@@ -159,19 +157,28 @@ class rows_in_order {
   std::uint64_t shift_ = 0;   // a row's number minus its item's position
 };
 
-std::shared_ptr<rows_in_order> make_rows_in_order(row_plan plan);
+/// For the stage as the user makes it: `shapes` has only those that the fields' types don't determine. Throws
+/// std::invalid_argument if there are too few or too many, and for a batch of no rows.
+std::shared_ptr<rows_in_order> plan_rows(row_plan plan);
+
+/// For a run of that stage.
+std::shared_ptr<rows_in_order> rows_of_run(const rows_in_order& planned);
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_STAGE)
 #include <cstring>
 
+#include <feedline/detail/given_size.hpp>
+
 namespace feedline::inline FEEDLINE_ABI::detail {
 
-FEEDLINE_INLINE std::vector<shape> shapes_of_row(std::span<const row_field> fields,
-                                                 std::span<const shape> given) {
+FEEDLINE_INLINE std::shared_ptr<rows_in_order> plan_rows(row_plan plan) {
+  if (plan.rows == 0) throw std::invalid_argument("feedline::batch_into: a batch needs at least one sample");
+  refuse_negative(plan.rows, "feedline::batch_into: the size");
   std::vector<shape> all;
-  for (const row_field& field : fields) {
+  std::span<const shape> given = plan.shapes;
+  for (const row_field& field : plan.fields) {
     if (!field.of_row && given.empty())
       throw std::invalid_argument(
           "feedline::batch_into: the shape of a tensor is missing, as its type has none: "
@@ -182,11 +189,17 @@ FEEDLINE_INLINE std::vector<shape> shapes_of_row(std::span<const row_field> fiel
   if (!given.empty())
     throw std::invalid_argument("feedline::batch_into: there are more shapes than tensors whose types have "
                                 "no shape: leave the others out");
-  return all;
+  plan.shapes = std::move(all);
+  return std::make_shared<rows_in_order>(std::move(plan));
 }
 
-FEEDLINE_INLINE known_bytes bytes_of_rows(std::span<const row_field> fields, const std::vector<shape>& shapes,
-                                          std::size_t rows) {
+FEEDLINE_INLINE std::shared_ptr<rows_in_order> rows_of_run(const rows_in_order& planned) {
+  return std::make_shared<rows_in_order>(planned.plan());
+}
+
+FEEDLINE_INLINE known_bytes rows_in_order::bytes_of_rows(std::size_t rows) const {
+  const std::span<const row_field> fields = plan_.fields;
+  const std::vector<shape>& shapes = plan_.shapes;
   known_bytes sum = 0;
   for (std::size_t i = 0; i < fields.size(); ++i) {
     sum = sum_of(sum, bytes_of_column(product_of(rows, product_of(shapes[i].count(), fields[i].element))));
@@ -252,7 +265,7 @@ FEEDLINE_INLINE rows_in_order::rows_in_order(row_plan plan)
 
 FEEDLINE_INLINE known_bytes rows_in_order::bytes_of_item() const {
   const auto of = [&](std::size_t rows) {
-    return sum_of(plan_.block_size + rows / 8 + 64, bytes_of_rows(plan_.fields, plan_.shapes, rows));
+    return sum_of(plan_.block_size + rows / 8 + 64, bytes_of_rows(rows));
   };
   const known_bytes block = of(plan_.rows);
   return sum_of(block ? known_bytes(*block / plan_.rows + 1) : block, of(1));
@@ -380,10 +393,6 @@ FEEDLINE_INLINE void rows_in_order::detach(std::size_t rows) {
     batch_->taken[i] = false;
   }
   batch_ = own;
-}
-
-FEEDLINE_INLINE std::shared_ptr<rows_in_order> make_rows_in_order(row_plan plan) {
-  return std::make_shared<rows_in_order>(std::move(plan));
 }
 
 } // namespace feedline::inline FEEDLINE_ABI::detail
