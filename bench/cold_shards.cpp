@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -50,7 +51,9 @@ class unannounced {
 
   std::optional<fl::tar_sample> next() {
     for (; number_ < shards_.size(); ++number_, shard_.reset()) {
-      if (!shard_) shard_.emplace(fl::detail::tar_shard::map(shards_[number_]), fl::detail::tar_settings());
+      if (!shard_)
+        shard_ = std::make_shared<fl::detail::tar_shard>(fl::detail::tar_shard::map(shards_[number_]),
+                                                         fl::detail::tar_settings());
       if (auto sample = shard_->next()) return sample;
     }
     return std::nullopt;
@@ -59,7 +62,7 @@ class unannounced {
  private:
   std::vector<std::string> shards_;
   std::size_t number_ = 0;
-  std::optional<fl::detail::tar_shard> shard_;
+  std::shared_ptr<fl::detail::tar_shard> shard_; // null in what is copied
 };
 
 /// Yields the samples of shards by position, without read-ahead.

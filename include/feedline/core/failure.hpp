@@ -13,6 +13,12 @@
 
 namespace feedline::inline FEEDLINE_ABI {
 
+/// How many failed samples `on_error::skip` accepts by default.
+inline constexpr std::size_t default_failure_limit = 1000;
+
+/// A failure_limit that accepts any number of failed samples.
+inline constexpr std::size_t no_failure_limit = ~std::size_t{0};
+
 /// What happens to a sample for which a source or a function threw.
 enum class on_error {
   fail, ///< `next()` throws where one thread would: items completed before it are delivered, what stages hold isn't

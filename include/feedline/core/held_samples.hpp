@@ -41,8 +41,8 @@ class samples_read_again : public read_again {
     const auto lock = begin_add(found.size());
     all_.reserve(all_.size() + found.size());
     for (auto& one : found) {
-      note(one.id);
       all_.push_back(std::move(one));
+      note(all_.back().id);
     }
   }
 

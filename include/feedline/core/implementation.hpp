@@ -22,6 +22,7 @@
 #include <feedline/core/pipeline.hpp>
 #include <feedline/core/plan/measure.hpp>
 #include <feedline/core/plan/rank_share.hpp>
+#include <feedline/core/plan/run_options.hpp>
 #include <feedline/core/plan/run_plan.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/processors.hpp>

@@ -2,70 +2,23 @@
 #pragma once
 // The options of a run.
 #include <chrono>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <stop_token>
 #include <string>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <feedline/core/callback.hpp>
 #include <feedline/core/checkpoint.hpp>
-#include <feedline/core/epoch.hpp>
 #include <feedline/core/failure.hpp>
+#include <feedline/core/plan/run_options.hpp>
 #include <feedline/core/rank.hpp>
 
 namespace feedline::inline FEEDLINE_ABI {
 
-namespace detail {
-
-struct delivery;
-class pipeline_run;
-class run_plan;
-
-/// The queue capacity at which the run stays within a memory_budget, `capacity` or a smaller one. Throws std::invalid_argument if
-/// there is none.
-std::size_t capacity_within(const run_plan& plan, std::size_t budget, std::size_t capacity);
-
-/// The sentence for on_starved: what limits the run whose consumer waits.
-std::string why_starved(delivery& at);
-
-/// The thread of the watchdog: reports waits of the consumer until the run ends.
-void watch_waits(pipeline_run& run);
-
-/// An option that few programs set, and a function that runs only then: the others needn't compile that.
-template <class Value, auto* Function>
-class rare_option {
- public:
-  rare_option() = default;
-
-  template <class Given>
-    requires(std::convertible_to<Given, Value> && !std::is_same_v<Given, rare_option>)
-  rare_option(Given given) : value_(static_cast<Value>(std::move(given))), function_(Function) {}
-
-  const Value& value() const noexcept { return value_; }
-
-  /// Null if the option wasn't set.
-  decltype(Function) function() const noexcept { return function_; }
-
- private:
-  Value value_{};
-  decltype(Function) function_ = nullptr;
-};
-
-} // namespace detail
-
-/// How many failed samples `on_error::skip` accepts by default.
-inline constexpr std::size_t default_failure_limit = 1000;
-
-/// A failure_limit that accepts any number of failed samples.
-inline constexpr std::size_t no_failure_limit = ~std::size_t{0};
-
-/// Options of `pipeline.infinite(…)`.
+/// Options of `pipeline.infinite(…)`. Three are rarely set, and only programs that set them compile what they need: they convert
+/// from and to the value named, which `value()` returns, too.
 struct infinite_options {
   /// Keys every random decision: equal seeds yield equal runs. By default 0, or the seed of the resumed run.
   std::optional<std::uint64_t> seed{};
@@ -137,39 +90,6 @@ struct finite_options {
 
 namespace detail {
 
-struct run_options {
-  static constexpr std::uint32_t for_ever = std::numeric_limits<std::uint32_t>::max();
-
-  std::uint64_t seed;
-  std::uint32_t epochs;
-  std::optional<std::uint32_t> first_epoch; // as given
-  std::stop_token stop;
-  feedline::on_error on_error;
-  std::size_t failure_limit;
-  std::vector<stage_failure_limit> stage_failure_limits;
-  callback<failure> on_failure;
-  callback<std::string> on_notice;
-  rare_option<callback<std::string>, &why_starved> on_starved;
-  std::chrono::nanoseconds starved_after;
-  rare_option<std::chrono::nanoseconds, &watch_waits> watchdog;
-  double cpu_share;
-  int nice;
-  std::size_t queue_capacity;
-  rare_option<std::size_t, &capacity_within> memory_budget;
-  feedline::rank rank;
-  std::optional<checkpoint> resume;
-  bool allow_grown_data;
-  bool endless = false;               // an infinite run, also of a live source, which has one epoch
-  std::uint64_t old_extent = 0;       // before the data set grew,
-  std::uint64_t old_extent_until = 0; // for the epochs before this one
-
-  // Whether each epoch has its own order of shards.
-  bool shuffles_shards() const noexcept { return epochs != 1 || first_epoch; }
-};
-
-/// The epoch as the source of a run receives it.
-epoch make_epoch(const run_options& o, std::uint32_t number, std::stop_token stop, std::uint64_t first);
-
 ///@{
 /// Throws std::invalid_argument for values that make no sense.
 run_options as_run_options(const finite_options& o);
@@ -185,20 +105,12 @@ run_options as_run_options(const infinite_options& o);
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_CORE)
 #include <stdexcept>
 
+#include <feedline/core/plan/run_plan.hpp>
+#include <feedline/core/run/delivery.hpp>
+#include <feedline/core/run/waiting_for.hpp>
 #include <feedline/detail/given_size.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
-
-FEEDLINE_INLINE epoch make_epoch(const run_options& o, std::uint32_t number, std::stop_token stop,
-                                 std::uint64_t first) {
-  epoch e{o.seed, number, std::move(stop), o.shuffles_shards()};
-  e.rank = o.rank;
-  if (o.epochs == run_options::for_ever) e.rank.remainder = remainder::keep; // continued in the next epoch
-  e.endless = o.endless;
-  e.first = first;
-  if (number < o.old_extent_until) e.extent = o.old_extent;
-  return e;
-}
 
 template <class Options>
 run_options as_run_options(const Options& o, std::uint32_t epochs,

@@ -85,10 +85,9 @@ class run_watch {
 namespace feedline::inline FEEDLINE_ABI {
 
 FEEDLINE_INLINE run_watch::run_watch(const run_handle& loader)
-    : seen_(std::make_shared<detail::watched_run>()) {
-  seen_->report = [](detail::watched_run& watch, detail::delivery& of) {
-    return watch.collector.report(of.run, of.consumer, *of.failures);
-  };
+    : seen_(std::make_shared<detail::watched_run>([](detail::watched_run& watch, detail::delivery& of) {
+        return watch.collector.report(of.run, of.consumer, *of.failures);
+      })) {
   if (!loader.get()) return;
   seen_->link = loader.get()->link;
   seen_->memory = loader.memory();

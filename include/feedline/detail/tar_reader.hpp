@@ -48,6 +48,11 @@ enum class tar_status {
 
 /// The bytes of an archive, from which a tar_reader reads.
 class tar_archive {
+ protected:
+  tar_archive() = default;
+  tar_archive(const tar_archive&) = default;
+  tar_archive& operator=(const tar_archive&) = default;
+
  public:
   virtual ~tar_archive() = default;
 

@@ -356,7 +356,7 @@ class tuner {
     try {
       if (!measure(a)) return std::nullopt;
     } catch (const std::invalid_argument&) { // it exceeds the memory_budget
-      if (is_given || options_.run.memory_budget.value() == 0) throw;
+      if (is_given || options_.run.memory_budget == 0) throw;
       return std::nullopt;
     } catch (const std::system_error&) { // so many threads can't be started
       if (is_given) throw;

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include <feedline/core/memory_plan.hpp>
-#include <feedline/core/options.hpp>
 #include <feedline/core/plan/facts.hpp>
 #include <feedline/core/plan/measure.hpp>
+#include <feedline/core/plan/run_options.hpp>
 #include <feedline/core/plan/segments.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
@@ -22,8 +22,7 @@ struct packet_plan {
 class run_plan {
  public:
   /// A queue_capacity of 0 is chosen to suit the workers and, if the source `is_live`, small, so that items don't wait long
-  /// there. Throws std::invalid_argument if no
-  /// queues fit into the memory_budget.
+  /// there. Throws std::invalid_argument if no queues fit into the memory_budget.
   run_plan(segment_size source, std::vector<stage_facts> stages, std::vector<segment_facts> segments,
            bool is_live, const run_options& options);
 

@@ -13,8 +13,8 @@
 
 #include <feedline/core/failure.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
-#include <feedline/core/options.hpp>
 #include <feedline/core/plan/rank_share.hpp>
+#include <feedline/core/plan/run_options.hpp>
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/run/run_type.hpp>

@@ -145,7 +145,7 @@ struct delivery {
 #include <utility>
 
 #include <feedline/core/metrics.hpp>
-#include <feedline/core/options.hpp>
+#include <feedline/core/plan/run_options.hpp>
 #include <feedline/core/run/elastic.hpp>
 #include <feedline/core/run/failure_list.hpp>
 #include <feedline/core/run/metrics_collector.hpp>

@@ -7,8 +7,8 @@
 
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/epoch.hpp>
-#include <feedline/core/options.hpp>
 #include <feedline/core/plan/rank_share.hpp>
+#include <feedline/core/plan/run_options.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/rank.hpp>
 #include <feedline/core/run/progress.hpp>

@@ -11,7 +11,7 @@
 
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/failure.hpp>
-#include <feedline/core/options.hpp>
+#include <feedline/core/plan/run_options.hpp>
 
 namespace feedline::inline FEEDLINE_ABI::detail {
 

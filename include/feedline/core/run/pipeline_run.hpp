@@ -18,8 +18,8 @@
 #include <feedline/core/checkpoint.hpp>
 #include <feedline/core/memory_plan.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
-#include <feedline/core/options.hpp>
 #include <feedline/core/plan/facts.hpp>
+#include <feedline/core/plan/run_options.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/processors.hpp>
 #include <feedline/core/run/emitter.hpp>

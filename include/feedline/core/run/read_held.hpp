@@ -13,7 +13,7 @@
 
 #include <feedline/core/failure.hpp>
 #include <feedline/core/held_samples.hpp>
-#include <feedline/core/options.hpp>
+#include <feedline/core/plan/run_options.hpp>
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/run_type.hpp>
 #include <feedline/core/run/sample_finder.hpp>

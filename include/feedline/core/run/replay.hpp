@@ -11,7 +11,7 @@
 #include <utility>
 
 #include <feedline/core/failure.hpp>
-#include <feedline/core/options.hpp>
+#include <feedline/core/plan/run_options.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/run/sample_finder.hpp>
 #include <feedline/core/run/sample_worker.hpp>

@@ -41,8 +41,12 @@ class run_link {
 
 /// What a watch has seen.
 struct watched_run {
-  /// Set by the watch, so that programs without one needn't compile reports.
-  feedline::metrics (*report)(watched_run& watch, delivery& of) = nullptr;
+  /// Programs without a watch, which gives the function, needn't compile reports.
+  using report_function = feedline::metrics (*)(watched_run& watch, delivery& of);
+
+  explicit watched_run(report_function f) : report(f) {}
+
+  const report_function report;
   std::shared_ptr<run_link> link; // null: of a loader without a run
   metrics_collector collector;
   memory_plan memory;

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include <feedline/core/epoch.hpp>
-#include <feedline/core/options.hpp>
 #include <feedline/core/plan/facts.hpp>
 #include <feedline/core/plan/measure.hpp>
+#include <feedline/core/plan/run_options.hpp>
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/sample.hpp>

@@ -13,7 +13,7 @@
 
 #include <feedline/core/failure.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
-#include <feedline/core/options.hpp>
+#include <feedline/core/plan/run_options.hpp>
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/packer.hpp>
 #include <feedline/core/run/progress.hpp>

@@ -9,8 +9,8 @@
 
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
-#include <feedline/core/options.hpp>
 #include <feedline/core/plan/rank_share.hpp>
+#include <feedline/core/plan/run_options.hpp>
 #include <feedline/core/run/emitter.hpp>
 #include <feedline/core/run/progress.hpp>
 #include <feedline/core/sample.hpp>

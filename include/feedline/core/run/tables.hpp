@@ -14,10 +14,10 @@
 #include <feedline/core/epoch.hpp>
 #include <feedline/core/held_samples.hpp>
 #include <feedline/core/metrics/thread_counters.hpp>
-#include <feedline/core/options.hpp>
 #include <feedline/core/plan/facts.hpp>
 #include <feedline/core/plan/measure.hpp>
 #include <feedline/core/plan/rank_share.hpp>
+#include <feedline/core/plan/run_options.hpp>
 #include <feedline/core/plan/segments.hpp>
 #include <feedline/core/run/dealer.hpp>
 #include <feedline/core/run/elastic.hpp>

@@ -143,8 +143,6 @@ class read_again {
  private:
   virtual void clear_values() noexcept = 0;
 
-  std::mutex mutex_; // guards adding
-
   struct noted {
     sample_id id;
     std::size_t place;
@@ -155,6 +153,7 @@ class read_again {
     }
   };
 
+  std::mutex mutex_;          // guards adding
   std::vector<noted> places_; // sorted
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 // The index of a TAR shard: where samples begin. Made by one pass over the headers; can be saved to a file.
 #include <cstring>
+#include <memory>
 #include <mutex>
 
 #include <feedline/core/contract.hpp>

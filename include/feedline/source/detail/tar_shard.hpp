@@ -83,7 +83,7 @@ class seen_keys {
 
 /// The samples of one shard.
 class shard_samples {
- public:
+ protected:
   /// `reader` begins at `from`.
   shard_samples(std::shared_ptr<const named_version> file, const tar_reader& reader, const tar_settings& how,
                 const tar_place& from = {.position = 0})
@@ -99,6 +99,10 @@ class shard_samples {
     if (has_only_hidden()) begin_ = from.begin; // where an index finds the error again
   }
 
+  shard_samples(shard_samples&&) = delete;
+  ~shard_samples() = default;
+
+ public:
   /// Returns the next sample; nothing at the shard's end. Throws tar_error instead of a sample with a member
   /// that can't be read: it never returns a partial sample. Later calls return the samples after it, if the
   /// rest of the shard can be read; this is also so after other exceptions, but not after an outage. A shard of hidden
@@ -420,8 +424,6 @@ class tar_shard_of : archive_of_shard<Archive>, public shard_samples {
   tar_shard_of(std::shared_ptr<const named_version> file, Archive archive, const tar_settings& how,
                const tar_place& from = {.position = 0})
       : own{std::move(archive)}, shard_samples(std::move(file), tar_reader(own::bytes), how, from) {}
-
-  tar_shard_of(tar_shard_of&&) = delete;
 
   const Archive& archive() const noexcept { return own::bytes; }
 

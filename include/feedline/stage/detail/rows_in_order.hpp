@@ -168,6 +168,7 @@ std::shared_ptr<rows_in_order> rows_of_run(const rows_in_order& planned);
 
 #if !defined(FEEDLINE_COMPILED) || defined(FEEDLINE_DEFINES_STAGE)
 #include <cstring>
+#include <stdexcept>
 
 #include <feedline/detail/given_size.hpp>
 
