@@ -44,8 +44,8 @@ bool runs_out(std::size_t size) {
   return left == 0 || (left < 0 && stays_short);
 }
 
-/// The bytes of a block. If it is aligned to huge pages, malloc also counts up to a huge page behind it, which is never used. How
-/// much that is depends on the addresses that the process got.
+/// The bytes of a block. Behind a block that is aligned to huge pages, malloc counts memory that is never used: less than a
+/// huge page, and another amount in each process.
 std::size_t bytes_of(void* memory) {
   constexpr std::size_t huge_page = std::size_t{2} << 20;
   const std::size_t usable = ::malloc_usable_size(memory);
